@@ -1,0 +1,25 @@
+"""One root error, and a subclass for each stage.
+
+A message says what was given, what is allowed and what to do, in one line. The command line
+prints that line and exits with 2; a traceback is a bug.
+"""
+
+
+class QCapsNetsError(Exception):
+    """Anything that a user can mend."""
+
+
+class RegistryError(QCapsNetsError):
+    """A name that is not registered, or is registered twice."""
+
+
+class DataError(QCapsNetsError):
+    """A data set that is missing, broken or does not fit."""
+
+
+class ModelError(QCapsNetsError):
+    """A network that cannot be built, or that does not fit its input."""
+
+
+class TrainingError(QCapsNetsError):
+    """A training that cannot start or go on."""
