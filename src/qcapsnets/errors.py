@@ -23,3 +23,7 @@ class ModelError(QCapsNetsError):
 
 class TrainingError(QCapsNetsError):
     """A training that cannot start or go on."""
+
+
+class FixedPointError(QCapsNetsError):
+    """A number format, a rounding scheme or a quantization that cannot be."""

@@ -53,5 +53,5 @@ class Registry(Generic[T]):
             return cast(T, point.load())
         except Exception as error:  # whatever a stranger's module raises on import
             raise RegistryError(
-                f"{self.kind} {point.name!r} of entry point {point.value!r} cannot be loaded: {error}"
+                f"{self.kind} {point.name!r} cannot be loaded from {point.value!r}: {error}"
             ) from error

@@ -1,0 +1,141 @@
+"""Dynamic routing between capsules, and the layers that do it.
+
+    u_hat[j|i] = W[i,j] u[i];  b = 0;  then, r times:                    [Sabour 2017, proc. 1]
+        c[i,j] = softmax_j(b[i,j]);  s[j] = sum_i c[i,j] u_hat[j|i];  v[j] = squash(s[j]);
+        b[i,j] += v[j] . u_hat[j|i]                                      (not in the last)
+
+Votes are many times larger than anything else in the network. Where nothing is stored at their
+site (the float model), they are never formed: coupling and input are contracted first. Either way
+a few images at a time are routed, so that what is worked on stays in the cache.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from qcapsnets.models.contractions import Agree, Combine, SharedConvolution, Vote
+from qcapsnets.models.layers import Layer, as_capsules
+from qcapsnets.models.sites import Kind, Site, Term
+from qcapsnets.models.voteless import route_without_votes
+
+NUMBERS_IN_CACHE = 1 << 21
+"""How many numbers of the largest array are worked on at a time."""
+
+
+class Routed(Layer):
+    """A layer that routes: the sites of dynamic routing, and the iterations over them.
+
+    In a layer without iterations the array before squash is an activation like any other.
+    """
+
+    def __init__(self, iterations: int, *, bias: tuple[int, int] | None) -> None:
+        super().__init__()
+        self.iterations = iterations
+        self.weights = Site(Kind.WEIGHT)
+        self.votes = Site(Kind.ACTIVATION)
+        self.logits = Site(Kind.ROUTING if iterations > 1 else Kind.ACTIVATION)
+        self.coupling = Site(Kind.ACTIVATION, signed=False)
+        self.preactivation = Site(Kind.ROUTING if iterations > 1 else Kind.ACTIVATION)
+        self.activation = Site(Kind.ACTIVATION)
+        self.routing_bias = None if bias is None else nn.Parameter(torch.full(bias, 0.1))
+        self.routing_biases = None if bias is None else Site(Kind.WEIGHT)
+
+    def route(self, votes: Tensor, bias: Term | None) -> Tensor:
+        """Votes [batch, i, j, d] -> capsules [batch, j, d]."""
+        b = votes.new_zeros(1, *votes.shape[1:3])
+        for step in range(self.iterations):
+            c = self.coupling.storage.softmax(Term(b, self.logits), dim=-1, step=step)
+            s = self.votes.storage.contract(Combine(), votes, Term(c, self.coupling), plus=bias)
+            s = self.preactivation(s, step=step)
+            v = self.activation.storage.squash(Term(s, self.preactivation), dim=-1, step=step)
+            if step < self.iterations - 1:
+                a = self.votes.storage.contract(
+                    Agree(), votes, Term(v, self.activation), plus=Term(b, self.logits)
+                )
+                b = self.logits(a, step=step)
+        return v
+
+    def bias_term(self, repeat: int = 1) -> Term | None:
+        """The routing bias [j, d], repeated for each position of a map."""
+        if self.routing_bias is None or self.routing_biases is None:
+            return None
+        value = self.routing_biases(self.routing_bias)
+        return Term(value.repeat_interleave(repeat, dim=0), self.routing_biases)
+
+
+class RoutedCaps(Routed):
+    """Fully connected capsules with routing: DigitCaps. Softmax over the output capsules."""
+
+    def __init__(
+        self,
+        inputs: int,
+        input_dimension: int,
+        outputs: int,
+        dimension: int,
+        *,
+        iterations: int = 3,
+        bias: bool = False,
+    ) -> None:
+        super().__init__(iterations, bias=(outputs, dimension) if bias else None)
+        self.weight = nn.Parameter(torch.empty(outputs, inputs, input_dimension, dimension))
+        nn.init.normal_(self.weight, std=math.sqrt(1 / (10 * input_dimension)))
+
+    def compute(self, x: Tensor) -> Tensor:
+        u = as_capsules(x)
+        weight, bias = self.weights(self.weight), self.bias_term()
+        outputs, inputs, length, dimension = weight.shape
+        votes = not self.votes.storage.keeps_all
+        largest = outputs * inputs * (dimension if votes else length)
+        route = self._route if votes else self._route_without_votes
+        chunk = max(1, NUMBERS_IN_CACHE // largest)
+        return torch.cat([route(part, weight, bias) for part in u.split(chunk)])
+
+    def _route_without_votes(self, u: Tensor, weight: Tensor, bias: Term | None) -> Tensor:
+        return route_without_votes(u, weight, None if bias is None else bias.value, self.iterations)
+
+    def _route(self, u: Tensor, weight: Tensor, bias: Term | None) -> Tensor:
+        votes = self.weights.storage.contract(Vote(), weight, Term(u, self.source))
+        return self.route(self.votes(votes), bias)
+
+
+class RoutedConvCaps(Routed):
+    """A 3D convolution with routing: each input capsule votes by the same kernel.
+
+    Softmax is taken jointly over output capsules, height and width [Rajasegaran 2019].
+    """
+
+    def __init__(
+        self,
+        input_dimension: int,
+        capsules: int,
+        dimension: int,
+        *,
+        kernel: int,
+        stride: int = 1,
+        padding: int = 0,
+        iterations: int = 3,
+        bias: bool = False,
+    ) -> None:
+        super().__init__(iterations, bias=(capsules, dimension) if bias else None)
+        self.capsules, self.dimension = capsules, dimension
+        self.convolution = SharedConvolution(stride, padding)
+        self.weight = nn.Parameter(
+            torch.empty(capsules * dimension, input_dimension, kernel, kernel)
+        )
+        self.bias = nn.Parameter(torch.zeros(capsules * dimension))
+        self.biases = Site(Kind.WEIGHT)
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+
+    def compute(self, x: Tensor) -> Tensor:
+        votes = self.weights.storage.contract(
+            self.convolution,
+            self.weights(self.weight),
+            Term(x, self.source),
+            plus=Term(self.biases(self.bias)[:, None, None], self.biases),
+        )
+        height, width = votes.shape[-2:]
+        votes = votes.unflatten(2, (self.capsules, self.dimension)).movedim(3, -1).flatten(2, 4)
+        v = self.route(self.votes(votes), self.bias_term(repeat=height * width))
+        maps: Tensor = v.unflatten(1, (self.capsules, height, width))
+        return maps.movedim(-1, 2)
