@@ -1,0 +1,250 @@
+"""What fills a site when a network is quantized: numbers of one format, rounded by one scheme.
+
+Numbers travel as float tensors that hold exactly `code * 2^-fraction`. Sums of products are exact
+(`qcapsnets.fixedpoint.exact`); storing rounds once and saturates; squash and softmax are the
+integer functions. Gradients pass straight through every rounding.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from qcapsnets.fixedpoint.exact import Accumulation, Range, Sums, accumulate, accumulation
+from qcapsnets.fixedpoint.format import FixedPoint
+from qcapsnets.fixedpoint.functions import IntegerFunction, Softmax, Squash
+from qcapsnets.fixedpoint.generator import draws
+from qcapsnets.fixedpoint.rounding import Rounding, in_pieces
+from qcapsnets.models import Contraction, Place, Site, Storage, Term, softmax, squash
+
+
+class Known(Storage):
+    """A storage of which the range is known."""
+
+    keeps_all = False
+
+    def __init__(self, range_: Range) -> None:
+        self.range = range_
+
+    def join(self, other: Storage) -> "Known":
+        return Known(self.range | range_of(other))
+
+    def __str__(self) -> str:
+        return f"{self.range.low}..{self.range.high} f{self.range.fraction}"
+
+
+def range_of(storage: Storage) -> Range:
+    """The codes that a storage can hold; every storage of a quantized network is `Known`."""
+    if not isinstance(storage, Known):
+        raise TypeError(f"a site of a quantized network holds {type(storage).__name__}")
+    return storage.range
+
+
+@dataclass
+class Counts:
+    """How many numbers a site stored, how many of them saturated, how many became zero."""
+
+    stored: int = 0
+    saturated: int = 0
+    zeros: int = 0
+
+    def add(self, scaled: Tensor, stored: Tensor, format: FixedPoint) -> None:
+        """Count `scaled`, in steps and before saturation, that was stored as `stored`."""
+        self.stored += scaled.numel()
+        half = 0.5  # a number within half a step of the range was rounded, not saturated
+        outside = (scaled > format.max_code + half) | (scaled < format.min_code - half)
+        self.saturated += int(outside.sum())
+        self.zeros += int((stored == 0).sum())
+
+
+@dataclass(frozen=True)
+class Way:
+    """How numbers are rounded throughout a network: by which scheme, with which draws."""
+
+    rounding: Rounding
+    seed: int
+
+
+class Fixed(Known):
+    """Numbers of one format at one site."""
+
+    def __init__(self, name: str, format: FixedPoint, way: Way, *, per_image: bool = True) -> None:
+        super().__init__(Range.of(format))
+        self.name, self.format, self.way, self.per_image = name, format, way, per_image
+        self.dtype = torch.float32 if format.fits(torch.float32) else torch.float64
+        self.counts: Counts | None = None
+        self.accumulations: dict[Any, Accumulation] = {}
+        self.functions: dict[Any, IntegerFunction] = {}
+        self._draws: dict[tuple[int, torch.Size, torch.device], Tensor] = {}
+
+    def __str__(self) -> str:
+        return str(self.format)
+
+    @property
+    def exact(self) -> bool:
+        """Whether everything computed here so far was exact."""
+        return all(how.exact for how in self.accumulations.values()) and all(
+            function.exact for function in self.functions.values()
+        )
+
+    def store(self, x: Tensor, *, step: int = 0) -> Tensor:
+        draw = self.draw(x, step)
+        with torch.no_grad():
+            stored = in_pieces(lambda part: self._round(part, draw), x, draw).to(self.dtype)
+        if self.counts is not None:
+            self.counts.add(x.detach().double() / self.format.step, stored, self.format)
+        return straight_through(x, stored)
+
+    def _round(self, x: Tensor, draw: Tensor | None) -> Tensor:
+        codes = self.way.rounding.on_floats(x.mul(2.0**self.format.fraction), draw)
+        return codes.clamp_(self.format.min_code, self.format.max_code).mul_(self.format.step)
+
+    def draw(self, x: Tensor, step: int) -> Tensor | None:
+        """Draws for the elements of one image (or of one tensor of weights)."""
+        if not self.way.rounding.draws:
+            return None
+        shape = x.shape[1:] if self.per_image else x.shape
+        key = step, shape, x.device
+        if key not in self._draws:
+            self._draws[key] = draws(self.way.seed, self.name, step, shape, x.device)
+        return self._draws[key]
+
+    def contract(
+        self,
+        contraction: Contraction,
+        own: Tensor,
+        other: Term,
+        *,
+        plus: Term | None = None,
+        into: Site | None = None,
+    ) -> Tensor:
+        ranges = range_of(other.place.storage), None if plus is None else _range(plus.place)
+        key = contraction, own.shape[1:] if self.per_image else own.shape, ranges
+        if key not in self.accumulations:
+            sums = self.sums(contraction, own)
+            self.accumulations[key] = accumulation(sums, ranges[0], ranges[1])
+        how = self.accumulations[key]
+        if into is not None:
+            into.storage = Known(how.result)
+        return accumulate(how, contraction, own, other.value, None if plus is None else plus.value)
+
+    def sums(self, contraction: Contraction, own: Tensor) -> Sums:
+        """What a sum over codes stored here can come to, as far as the format tells."""
+        return Sums.of_range(contraction.terms(own), contraction.length(own), self.range)
+
+    def add(self, own: Tensor, other: Term) -> Tensor:
+        total = self.range + range_of(other.place.storage)
+        key = "add", total
+        if key not in self.accumulations:
+            exact = total.magnitude <= 1 << 53
+            sizes = (1,) if total.magnitude <= 1 << 24 else ()
+            self.accumulations[key] = Accumulation(sizes, 0.0, total, exact)
+        dtype = self.accumulations[key].dtype
+        return own.to(dtype) + other.value.to(dtype)
+
+    def squash(self, s: Term, *, dim: int, step: int = 0) -> Tensor:
+        return self._apply(Squash, s, dim, step)
+
+    def softmax(self, b: Term, *, dim: int, step: int = 0) -> Tensor:
+        return self._apply(Softmax, b, dim, step)
+
+    def _apply(
+        self, kind: type[Squash] | type[Softmax], source: Term, dim: int, step: int
+    ) -> Tensor:
+        function = self._function(kind, source.place, source.value.shape[dim])
+        draw = self.draw(source.value, step)
+        stored = function.on_values(source.value, self.way.rounding, draw, dim).to(self.dtype)
+        if self.counts is not None:
+            real = _real(kind, source.value.detach().double(), dim)
+            self.counts.add(real / self.format.step, stored, self.format)
+        if not source.value.requires_grad:
+            return stored
+        return straight_through(_real(kind, source.value, dim), stored)
+
+    def _function(
+        self, kind: type[Squash] | type[Softmax], place: Place, size: int
+    ) -> IntegerFunction:
+        storage = place.storage
+        if not isinstance(storage, Fixed):
+            raise TypeError(f"{kind.__name__} at {self.name} reads from {type(storage).__name__}")
+        key = kind, storage.format, size
+        if key not in self.functions:
+            self.functions[key] = kind(storage.format, self.format, size)
+        return self.functions[key]
+
+
+def _range(place: Place) -> Range:
+    return range_of(place.storage)
+
+
+def _real(kind: type[Squash] | type[Softmax], x: Tensor, dim: int) -> Tensor:
+    return squash(x, dim) if kind is Squash else softmax(x, dim)
+
+
+@dataclass
+class _Rounded:
+    """Weights as they were when last rounded, and what came out."""
+
+    version: tuple[int, int]
+    stored: Tensor
+    sums: dict[Contraction, Sums] = field(default_factory=dict)
+
+
+class FixedWeights(Fixed):
+    """Weights: rounded once, not at every use, and bounded by their actual codes."""
+
+    def __init__(self, name: str, format: FixedPoint, way: Way) -> None:
+        super().__init__(name, format, way, per_image=False)
+        self._rounded: _Rounded | None = None
+
+    def store(self, x: Tensor, *, step: int = 0) -> Tensor:
+        version = x.data_ptr(), x._version
+        if self._rounded is None or self._rounded.version != version:
+            stored = super().store(x.detach(), step=step)
+            self._rounded = _Rounded(version, stored)
+            self.accumulations.clear()
+            self.range = _actual(self.format, stored)
+        return straight_through(x, self._rounded.stored)
+
+    def sums(self, contraction: Contraction, own: Tensor) -> Sums:
+        if self._rounded is None:
+            return super().sums(contraction, own)
+        if contraction not in self._rounded.sums:
+            codes = self._rounded.stored.double() / self.format.step
+            self._rounded.sums[contraction] = Sums.of_codes(
+                contraction, codes, self.format.fraction
+            )
+        return self._rounded.sums[contraction]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "FixedWeights":
+        """A copy has parameters of its own, elsewhere in memory: it rounds them itself."""
+        copy = FixedWeights(self.name, self.format, self.way)
+        memo[id(self)] = copy
+        return copy
+
+
+def _actual(format: FixedPoint, stored: Tensor) -> Range:
+    low, high = (stored.aminmax()[i].item() / format.step for i in range(2))
+    return Range(int(low), int(high), format.fraction)
+
+
+class _StraightThrough(torch.autograd.Function):
+    """The value of one tensor, the gradient of another."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, value: Tensor) -> Tensor:
+        ctx.dtype = x.dtype
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0].to(ctx.dtype), None
+
+
+def straight_through(x: Tensor, value: Tensor) -> Tensor:
+    """`value`, with gradients that pass to `x` as if nothing had been rounded."""
+    if not (x.requires_grad and torch.is_grad_enabled()):
+        return value
+    result: Tensor = _StraightThrough.apply(x, value)  # type: ignore[no-untyped-call]
+    return result
