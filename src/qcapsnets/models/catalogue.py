@@ -35,13 +35,22 @@ def register(name: str, *, replace: bool = False) -> Callable[[Builder], Builder
 
 def build(name: str, **options: Any) -> CapsNet:
     """The network called `name`, built with these options; it remembers both."""
-    builder = models[name]
+    builder: object = models[name]  # an entry point can hold anything
+    if not callable(builder):
+        raise ModelError(
+            f"model {name!r} is a {type(builder).__name__}: register a function that builds it"
+        )
     try:
         inspect.signature(builder).bind(**options)
     except TypeError as error:
-        allowed = ", ".join(inspect.signature(builder).parameters)
+        allowed = ", ".join(inspect.signature(builder).parameters) or "no options"
         raise ModelError(f"model {name!r}: {error}; it takes {allowed}") from None
-    model = builder(**options)
+    model: object = builder(**options)
+    if not isinstance(model, CapsNet):
+        raise ModelError(
+            f"the builder of model {name!r} returns a {type(model).__name__}: "
+            "return a qcapsnets.models.CapsNet"
+        )
     model.name, model.options = name, dict(options)
     return model
 

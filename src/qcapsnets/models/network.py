@@ -12,6 +12,9 @@ from qcapsnets.errors import ModelError
 from qcapsnets.models.layers import Layer
 from qcapsnets.models.sites import Site
 
+UNNAMED = "unnamed"
+"""The name of a network that was composed by hand; `build` gives the others theirs."""
+
 
 class CapsNet(nn.Sequential):
     """Named layers in order, for images of one shape, with capsules of the classes at the end."""
@@ -21,11 +24,22 @@ class CapsNet(nn.Sequential):
     ) -> None:
         super().__init__()
         self.image_shape, self.classes = image_shape, classes
-        self.name = "unnamed"
+        self.name = UNNAMED
         self.options: dict[str, Any] = {}
         for name, layer in layers.items():
-            self.add_module(name, layer)
+            self._add(name, layer)
         connect(self)
+
+    def _add(self, name: str, layer: Layer) -> None:
+        if any(layer is other for other in self.children()):
+            raise ModelError(
+                f"layer {name!r} is in the network already: each stores its output in a place of "
+                "its own, so make a new one"
+            )
+        try:
+            self.add_module(name, layer)
+        except (KeyError, TypeError) as error:
+            raise ModelError(f"{name!r} cannot be a layer: {error.args[0]}") from None
 
     def forward(self, x: Tensor) -> Tensor:
         """Images [batch, channels, height, width] -> class capsules [batch, classes, dimension]."""
