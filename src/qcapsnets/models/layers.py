@@ -53,6 +53,11 @@ class Layer(nn.Module):
     @property
     def source(self) -> Place:
         """Where the input is stored."""
+        if not self._source:
+            raise ModelError(
+                f"a {type(self).__name__} stands alone: make it a layer of a CapsNet, "
+                "which tells it where its input is stored"
+            )
         return self._source[0]
 
     def connect(self, source: Place) -> Place:
@@ -99,10 +104,16 @@ class Convolving(Layer):
 
     def convolve(self, x: Tensor, into: Site | None = None) -> Tensor:
         """Convolution plus bias, not rounded."""
+        channels = as_channels(x)
+        if channels.shape[1] != self.weight.shape[1]:
+            raise ModelError(
+                f"a convolution of {self.weight.shape[1]} channels was given "
+                f"{channels.shape[1]}: match in_channels to the layer before"
+            )
         return self.weights.storage.contract(
             self.convolution,
             self.weights(self.weight),
-            Term(as_channels(x), self.source),
+            Term(channels, self.source),
             plus=Term(self.biases(self.bias)[:, None, None], self.biases),
             into=into,
         )

@@ -4,9 +4,9 @@
         c[i,j] = softmax_j(b[i,j]);  s[j] = sum_i c[i,j] u_hat[j|i];  v[j] = squash(s[j]);
         b[i,j] += v[j] . u_hat[j|i]                                      (not in the last)
 
-Votes are many times larger than anything else in the network. Where nothing is stored at their
-site (the float model), they are never formed: coupling and input are contracted first. Either way
-a few images at a time are routed, so that what is worked on stays in the cache.
+Votes are many times larger than anything else in the network. Where no site of a fully connected
+layer loses anything (the float model), they are never formed: coupling and input are contracted
+first. Either way a few images at a time are routed, so that what is worked on stays in the cache.
 """
 
 import math
@@ -14,6 +14,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from qcapsnets.errors import ModelError
 from qcapsnets.models.contractions import Agree, Combine, SharedConvolution, Vote
 from qcapsnets.models.layers import Layer, as_capsules
 from qcapsnets.models.sites import Kind, Site, Term
@@ -31,6 +32,8 @@ class Routed(Layer):
 
     def __init__(self, iterations: int, *, bias: tuple[int, int] | None) -> None:
         super().__init__()
+        if iterations < 1:
+            raise ModelError(f"iterations was given as {iterations}: routing needs 1 or more")
         self.iterations = iterations
         self.weights = Site(Kind.WEIGHT)
         self.votes = Site(Kind.ACTIVATION)
@@ -55,6 +58,11 @@ class Routed(Layer):
                 )
                 b = self.logits(a, step=step)
         return v
+
+    def keeps_all(self) -> bool:
+        """Whether nothing is lost at any site, so that no array need be formed to be stored."""
+        sites = (site for site in self.modules() if isinstance(site, Site))
+        return all(site.storage.keeps_all for site in sites)
 
     def bias_term(self, repeat: int = 1) -> Term | None:
         """The routing bias [j, d], repeated for each position of a map."""
@@ -85,7 +93,12 @@ class RoutedCaps(Routed):
         u = as_capsules(x)
         weight, bias = self.weights(self.weight), self.bias_term()
         outputs, inputs, length, dimension = weight.shape
-        votes = not self.votes.storage.keeps_all
+        if u.shape[1:] != (inputs, length):
+            raise ModelError(
+                f"{inputs} capsules of {length} numbers are routed, but the layer before gives "
+                f"{u.shape[1]} of {u.shape[2]}: match inputs and input_dimension to it"
+            )
+        votes = not self.keeps_all()
         largest = outputs * inputs * (dimension if votes else length)
         route = self._route if votes else self._route_without_votes
         chunk = max(1, NUMBERS_IN_CACHE // largest)
@@ -128,6 +141,12 @@ class RoutedConvCaps(Routed):
         nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
 
     def compute(self, x: Tensor) -> Tensor:
+        if x.dim() != 5 or x.shape[2] != self.weight.shape[1]:
+            raise ModelError(
+                f"a routed convolution of capsules of {self.weight.shape[1]} was given "
+                f"{'x'.join(map(str, x.shape[1:]))}, not capsules x dimension x height x width: "
+                "match input_dimension to the layer before"
+            )
         votes = self.weights.storage.contract(
             self.convolution,
             self.weights(self.weight),
