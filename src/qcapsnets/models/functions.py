@@ -14,9 +14,8 @@ def squash(s: Tensor, dim: int = -1) -> Tensor:
     The length is taken from a squared norm that is never zero: a capsule of zeros is common
     once numbers are rounded, and the gradient of a square root is infinite there.
     """
-    squared = s.square().sum(dim, keepdim=True)
-    tiny = torch.finfo(s.dtype).tiny
-    return s * (squared.clamp_min(tiny).sqrt() / (1 + squared))
+    squared = _widened(s).square().sum(dim, keepdim=True)
+    return s * (_root(squared) / (1 + squared)).to(s.dtype)
 
 
 def softmax(b: Tensor, dim: int = -1) -> Tensor:
@@ -29,4 +28,13 @@ def lengths(v: Tensor) -> Tensor:
 
     Like squash, it has a finite gradient at zero.
     """
-    return v.square().sum(-1).clamp_min(torch.finfo(v.dtype).tiny).sqrt()
+    return _root(_widened(v).square().sum(-1)).to(v.dtype)
+
+
+def _widened(x: Tensor) -> Tensor:
+    """At least float32: squares leave the range of a half-precision number soon."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _root(squared: Tensor) -> Tensor:
+    return squared.clamp_min(torch.finfo(squared.dtype).tiny).sqrt()

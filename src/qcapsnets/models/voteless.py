@@ -21,9 +21,18 @@ from qcapsnets.models.functions import squash
 
 
 def route_without_votes(u: Tensor, weight: Tensor, bias: Tensor | None, iterations: int) -> Tensor:
-    """u [batch, i, k], weight [j, i, k, d], bias [j, d] -> capsules [batch, j, d]."""
-    outputs, inputs, length, dimension = weight.shape
-    by_output = weight.view(outputs, inputs * length, dimension)
+    """u [batch, i, k], weight [j, i, k, d], bias [j, d] -> capsules [batch, j, d].
+
+    In the precision of the weights: under mixed precision routing stays in float32, since three
+    iterations of softmax multiply what half precision loses.
+    """
+    with torch.autocast(u.device.type, enabled=False):
+        return _route(u.to(weight.dtype), weight, bias, iterations)
+
+
+def _route(u: Tensor, weight: Tensor, bias: Tensor | None, iterations: int) -> Tensor:
+    outputs, inputs, _, _ = weight.shape
+    by_output = weight.flatten(1, 2)
     offset = 0 if bias is None else bias.unsqueeze(1)
     s = torch.einsum("bx,jxd->jbd", u.flatten(1), by_output) / outputs + offset
     v = squash(s)
