@@ -47,6 +47,8 @@ class Contraction(ABC):
 
     def parts(self, own: Tensor, other: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Operands of partial sums over `size` consecutive terms of the split axis."""
+        if not self.summed:
+            return iter([(own, other)])
         return zip(own.split(size, self.summed[0]), other.split(size, self.other_axis), strict=True)
 
 
@@ -77,8 +79,9 @@ class Convolution(Contraction):
         maps = torch.matmul(own.flatten(1), patches)
         if bias is not None:
             maps += bias[:, None]
-        height = (other.shape[2] + 2 * self.padding - kernel[0]) // self.stride + 1
-        return maps.view(len(other), len(own), height, -1)
+        sizes = zip(other.shape[2:], kernel, strict=True)
+        height, width = ((s + 2 * self.padding - k) // self.stride + 1 for s, k in sizes)
+        return maps.view(len(other), len(own), height, width)
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,8 @@ class Block(Layer):
     def units(self) -> dict[str, list[Site]]:
         layers = {"l1": self.l1, "l2": self.l2, "l3": self.l3, "skip": self.skip}
         parts = {name: layer.units()[""] for name, layer in layers.items()}
+        if self.image is not None:
+            parts["l1"].append(self.image)
         parts["l3"].append(self.activation)
         return parts
 

@@ -118,5 +118,5 @@ class Site(nn.Module):
         return self.storage.store(x, step=step)
 
     def extra_repr(self) -> str:
-        filled = "" if self.storage is FLOAT else f", {self.storage}"
+        filled = "" if type(self.storage) is Storage else f", {self.storage}"
         return f"{self.kind}{filled}"
