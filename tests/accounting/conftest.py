@@ -17,7 +17,7 @@ def by_hand(iterations: int = 3, *, bias: bool = True) -> CapsNet:
 
 
 @pytest.fixture
-def tiny() -> CapsNet:
+def little() -> CapsNet:
     return by_hand()
 
 

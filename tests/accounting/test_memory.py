@@ -116,14 +116,14 @@ def test_the_papers_first_result_breaks_its_own_budget() -> None:
     assert round(weight_bits(model, weighing((9, 8, 7), model)) / 1e6, 2) == 52.98
 
 
-def test_counts_by_hand(tiny: CapsNet) -> None:
+def test_counts_by_hand(little: CapsNet) -> None:
     # first: 2*9 + 2 and 2 + 2 of the batch norm; caps: 4*2*4 + 4; last: 3*4*4*2 + 3*2
-    assert parameters_of(tiny) == {"first": 24, "caps": 36, "last": 102}
-    assert outputs_of(tiny) == {"first": 2 * 9, "caps": 4 * 4, "last": 3 * 2}
-    assert votes_of(tiny) == {"last": 4 * 3 * 2}
+    assert parameters_of(little) == {"first": 24, "caps": 36, "last": 102}
+    assert outputs_of(little) == {"first": 2 * 9, "caps": 4 * 4, "last": 3 * 2}
+    assert votes_of(little) == {"last": 4 * 3 * 2}
 
 
-def test_bits_by_hand(tiny: CapsNet) -> None:
+def test_bits_by_hand(little: CapsNet) -> None:
     plan = Plan(
         {
             "first": Wordlengths(7, 5),
@@ -131,22 +131,22 @@ def test_bits_by_hand(tiny: CapsNet) -> None:
             "last": Wordlengths(3, 2, 9),
         }
     )
-    assert weight_bits(tiny, plan) == 24 * 7 + 36 * 6 + 102 * 3
-    assert activation_bits(tiny, plan) == 18 * 5 + 16 * 4 + 6 * 2
-    memory = Memory.of(tiny, plan)
+    assert weight_bits(little, plan) == 24 * 7 + 36 * 6 + 102 * 3
+    assert activation_bits(little, plan) == 18 * 5 + 16 * 4 + 6 * 2
+    memory = Memory.of(little, plan)
     assert memory.weight_reduction == 32 * 162 / (24 * 7 + 36 * 6 + 102 * 3)
     assert memory.activation_reduction == 32 * 40 / (18 * 5 + 16 * 4 + 6 * 2)
     # 4 + 2 + 2 tensors of weights; 1 + 2 + 5 arrays: votes, logits, coupling, preactivation, output
     assert (memory.weight_tensors, memory.other_arrays) == (8, 8)
     assert BINARY_POINT_BITS == 8
-    assert memory.binary_point_bits == 8 * binary_points_of(tiny) == 8 * 16
+    assert memory.binary_point_bits == 8 * binary_points_of(little) == 8 * 16
 
 
 def numbers(found: WorkingSet) -> dict[str, tuple[int, int]]:
     return {item.name: (item.numbers, item.wordlength) for item in found.items}
 
 
-def test_working_sets_by_hand(tiny: CapsNet) -> None:
+def test_working_sets_by_hand(little: CapsNet) -> None:
     plan = Plan(
         {
             "first": Wordlengths(7, 5),
@@ -154,7 +154,7 @@ def test_working_sets_by_hand(tiny: CapsNet) -> None:
             "last": Wordlengths(3, 2, 9),
         }
     )
-    first, caps, last = working_sets(tiny, plan)
+    first, caps, last = working_sets(little, plan)
     assert numbers(first) == {"first.image": (25, 8), "first.activation": (18, 5)}
     assert numbers(caps) == {"first.activation": (18, 5), "caps.preactivation": (16, 4)}
     assert numbers(last) == {
@@ -164,7 +164,7 @@ def test_working_sets_by_hand(tiny: CapsNet) -> None:
         "last.preactivation": (6, 9),
     }
     assert [found.bits for found in (first, caps, last)] == [290, 154, 48 + 108 + 24 + 54]
-    assert peak_working_set(tiny, plan) == first
+    assert peak_working_set(little, plan) == first
 
 
 def test_without_iterations_the_logits_are_never_stored() -> None:
@@ -211,7 +211,7 @@ def test_wordlengths_are_those_that_quantizing_uses(name: str, granularity: Gran
     assert counted.keys() - used.keys() == {f"{next(iter(plan))}.image"} | only_after_folding
 
 
-def test_parts_of_blocks(tiny: CapsNet) -> None:
+def test_parts_of_blocks(little: CapsNet) -> None:
     model = build("deepcaps-small")
     blocks, layers = parameters_of(model), parameters_of(model, "layer")
     assert sum(layers[f"block2.{part}"] for part in ("l1", "l2", "l3", "skip")) == blocks["block2"]
@@ -224,7 +224,7 @@ def test_parts_of_blocks(tiny: CapsNet) -> None:
         2 * one,  # its own, and the sum with the skip layer's
         one,
     ]
-    assert outputs_of(tiny, "layer") == outputs_of(tiny)
+    assert outputs_of(little, "layer") == outputs_of(little)
 
 
 def test_a_plan_by_layer() -> None:
@@ -234,10 +234,10 @@ def test_a_plan_by_layer() -> None:
     assert weight_bits(model, plan) == weight_bits(model) // 4 - fewer
 
 
-def test_a_plan_of_another_network(tiny: CapsNet) -> None:
+def test_a_plan_of_another_network(little: CapsNet) -> None:
     other = Plan.uniform(build("shallowcaps-small"), 8)
     with pytest.raises(FixedPointError, match="the network's are first, caps, last"):
-        weight_bits(tiny, other)
+        weight_bits(little, other)
 
 
 def test_thousands_of_plans_are_cheap() -> None:
@@ -250,21 +250,21 @@ def test_thousands_of_plans_are_cheap() -> None:
     assert time.process_time() - start < 1
 
 
-def test_the_network_is_untouched(tiny: CapsNet) -> None:
-    before = {name: tensor.clone() for name, tensor in tiny.state_dict().items()}
-    assert tiny.training
-    Memory.of(tiny)
-    assert tiny.training
-    assert all(tiny.state_dict()[name].equal(tensor) for name, tensor in before.items())
+def test_the_network_is_untouched(little: CapsNet) -> None:
+    before = {name: tensor.clone() for name, tensor in little.state_dict().items()}
+    assert little.training
+    Memory.of(little)
+    assert little.training
+    assert all(little.state_dict()[name].equal(tensor) for name, tensor in before.items())
 
 
-def test_views(tiny: CapsNet) -> None:
-    memory = Memory.of(tiny, Plan.uniform(tiny, 8))
+def test_views(little: CapsNet) -> None:
+    memory = Memory.of(little, Plan.uniform(little, 8))
     text = rendered(memory)
     assert "Weights 4.00x smaller than in FP32" in text
     assert "16 binary points of 8 bits" in text
-    assert "binary points" not in rendered(Memory.of(tiny))
-    assert "last.votes" in rendered(working_sets(tiny)[-1])
+    assert "binary points" not in rendered(Memory.of(little))
+    assert "last.votes" in rendered(working_sets(little)[-1])
     assert json.loads(json.dumps(memory.to_json()))["weight_bits"] == 8 * 162
 
 

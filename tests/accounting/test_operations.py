@@ -11,8 +11,8 @@ from qcapsnets.errors import FixedPointError
 from qcapsnets.models import CapsNet, build
 
 
-def test_work_by_hand(tiny: CapsNet) -> None:
-    first, caps, last = Operations.of(tiny).layers
+def test_work_by_hand(little: CapsNet) -> None:
+    first, caps, last = Operations.of(little).layers
     assert first.macs_by_operation == {"Convolution": 18 * 9, "Scale": 18}
     assert caps.macs_by_operation == {"Convolution": 16 * 8}
     # 4 inputs of 4D vote for 3 outputs of 2D; three sums over the inputs, two agreements
