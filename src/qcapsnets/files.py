@@ -1,9 +1,12 @@
 """Files that are either there and whole, or not there."""
 
 import os
+import re
 from pathlib import Path
 
 from qcapsnets.errors import QCapsNetsError
+
+LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
 
 
 def write_atomically(path: Path, content: bytes | str, error: type[QCapsNetsError]) -> None:
@@ -23,6 +26,16 @@ def write_atomically(path: Path, content: bytes | str, error: type[QCapsNetsErro
             f"cannot write {path}: {problem.strerror or problem}; "
             "free some space or choose a folder that can be written"
         ) from problem
+    except BaseException:  # Ctrl-C while writing
+        _discard(temporary)
+        raise
+
+
+def discard_leftovers(folder: Path) -> None:
+    """Remove the temporary files of writers that were killed in `folder`."""
+    for path in folder.glob(".*.tmp"):
+        if LEFTOVER.fullmatch(path.name):
+            _discard(path)
 
 
 def _discard(path: Path) -> None:

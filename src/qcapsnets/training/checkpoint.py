@@ -3,6 +3,7 @@
 One file, so that it is either the old state or the new one, whatever kills the process.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from qcapsnets.errors import TrainingError
-from qcapsnets.models.weights import TensorFile, read_tensors, write_tensors
+from qcapsnets.models.weights import TensorFile, load_state, read_tensors, write_tensors
 
 
 def save_checkpoint(
@@ -29,9 +30,33 @@ def load_checkpoint(path: Path) -> TensorFile:
     return read_tensors(path, TrainingError)
 
 
-def restore(file: TensorFile, module: nn.Module, optimizer: Optimizer) -> None:
+def check_identity(file: TensorFile, identity: dict[str, Any], path: Path) -> None:
+    """A checkpoint of another training is an error that names the first difference."""
+    theirs = {key: file.header.get(key) for key in identity}
+    difference = _difference(theirs, json.loads(json.dumps(identity, default=repr)))
+    if difference is not None:
+        name, there, here = difference
+        raise TrainingError(
+            f"{path} is of another training: {name} is {there!r} there and {here!r} here; "
+            "use the same settings or another folder"
+        )
+
+
+def _difference(theirs: Any, ours: Any, name: str = "") -> tuple[str, Any, Any] | None:
+    """The first place where two JSON values differ: its name and both values."""
+    if theirs == ours:
+        return None
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        keys = dict.fromkeys([*ours, *theirs])
+        different = next(key for key in keys if theirs.get(key) != ours.get(key))
+        inner = f"{name}.{different}" if name else different
+        return _difference(theirs.get(different), ours.get(different), inner)
+    return name, theirs, ours
+
+
+def restore(file: TensorFile, module: nn.Module, optimizer: Optimizer, path: Path) -> None:
     """Put a checkpoint's tensors back where they came from."""
-    module.load_state_dict(_below("module.", file.tensors))
+    load_state(module, _below("module.", file.tensors), path, TrainingError)
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in _below("optimizer.", file.tensors).items():
         index, key = name.split(".", 1)

@@ -1,8 +1,12 @@
 """The training loop: plain, resumable, and the same bit for bit however often it was killed.
 
 Nothing random has a state that must be saved: the order of images is a function of (seed, epoch),
-the augmentation of (seed, step), the learning rate of the step. So a checkpoint is the weights, the
-optimizer's moments and a step, and what follows from it is what would have followed anyway.
+the augmentation and whatever a layer draws of (seed, step), the learning rate of the step. So a
+checkpoint is the weights, the optimizer's moments and a step, and what follows from it is what
+would have followed anyway.
+
+With several processes, each takes its share of every batch, and what touches the disk is done by
+the first one, which tells the others how it went.
 """
 
 import json
@@ -12,27 +16,32 @@ import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor, nn
+from rich.markup import escape
+from torch import Tensor
 
 from qcapsnets.data import Augmentation, ImageSet, Splits, to_inputs
-from qcapsnets.errors import TrainingError
-from qcapsnets.files import write_atomically
-from qcapsnets.models import DECODERS, CapsNet, lengths
-from qcapsnets.models.weights import load_model, save_model
-from qcapsnets.training.checkpoint import load_checkpoint, restore, save_checkpoint
-from qcapsnets.training.losses import MarginLoss, reconstruction_loss
+from qcapsnets.errors import QCapsNetsError, TrainingError
+from qcapsnets.files import discard_leftovers, write_atomically
+from qcapsnets.models import CapsNet, lengths
+from qcapsnets.models.weights import TensorFile, load_state, read_tensors, save_model
+from qcapsnets.training.checkpoint import check_identity, load_checkpoint, restore, save_checkpoint
+from qcapsnets.training.losses import reconstruction_loss
 from qcapsnets.training.measure import accuracy
 from qcapsnets.training.metrics import Metrics
+from qcapsnets.training.objective import Objective
 from qcapsnets.training.recipe import Recipe
 
 CHECKPOINT = "checkpoint.safetensors"
 MODEL = "model.safetensors"
 SUMMARY = "training.json"
 METRICS = "metrics.jsonl"
+ADVICE = "train with a lower learning rate in another folder"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -59,39 +68,9 @@ class TrainingResult:
 
     def __rich__(self) -> str:
         return (
-            f"{self.model}: validation accuracy [bold]{self.validation_accuracy:.2%}[/] "
-            f"(epoch {self.best_epoch}), weights in {self.folder}/{MODEL}"
+            f"{escape(self.model)}: validation accuracy [bold]{self.validation_accuracy:.2%}[/] "
+            f"(epoch {self.best_epoch}), weights in {escape(self.folder)}/{MODEL}"
         )
-
-
-class Objective(nn.Module):
-    """A network, its decoder, and the loss of both."""
-
-    def __init__(self, model: CapsNet, recipe: Recipe) -> None:
-        super().__init__()
-        self.model = model
-        self.weight = recipe.reconstruction
-        self.decoder = _decoder(model, recipe) if recipe.decoder and self.weight else None
-
-    def forward(self, images: Tensor, labels: Tensor, margin: MarginLoss) -> tuple[Tensor, Tensor]:
-        v = self.model(images)
-        loss = margin(v, labels)
-        if self.decoder is not None:
-            drawn = self.decoder(v, labels)
-            loss = loss + self.weight * reconstruction_loss(drawn, images)
-        return loss, (lengths(v.detach()).argmax(1) == labels).sum()
-
-
-def _decoder(model: CapsNet, recipe: Recipe) -> nn.Module:
-    """A fresh decoder, the same for the same seed."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(recipe.seed)
-        probe = model.eval()(torch.zeros(1, *model.image_shape, device=_device(model)))
-        return DECODERS[recipe.decoder or ""](model.classes, probe.shape[2], model.image_shape)
-
-
-def _device(module: nn.Module) -> torch.device:
-    return next(module.parameters()).device
 
 
 def train(
@@ -104,17 +83,34 @@ def train(
     fabric: Fabric | None = None,
     observe: Callable[[Progress], None] | None = None,
 ) -> TrainingResult:
-    """Train `model` in place and leave it with its best weights; a killed run goes on."""
+    """Train `model` in place and leave it with its best weights; a killed run goes on.
+
+    `observe` is called after every step, in the first process only.
+    """
     _check_fit(model, splits, recipe)
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
-    fabric.launch()
-    run = _Run(model, splits, recipe, folder, augmentation or Augmentation(), fabric)
-    run.resume()
-    while run.step < run.steps:
-        loss = run.advance()
-        if observe is not None:
-            observe(run.progress(loss))
-    return run.finish()
+    _launch(fabric)
+    with torch.random.fork_rng(devices=[]):  # the steps seed the global generator
+        run = _Run(model, splits, recipe, folder, augmentation or Augmentation(), fabric)
+        run.resume()
+        while run.step < run.steps:
+            loss = run.advance()
+            if observe is not None and fabric.is_global_zero:
+                observe(run.progress(loss))
+        return run.finish()
+
+
+def _launch(fabric: Fabric) -> None:
+    """Start the other processes, unless whoever made `fabric` has done so."""
+    if getattr(fabric, "_launched", False):
+        return
+    try:
+        fabric.launch()
+    except TypeError as error:  # strategies that spawn need the function that they are to run
+        raise TrainingError(
+            f"{type(fabric.strategy).__name__} cannot start its processes from here ({error}): "
+            "call train within fabric.launch(function), or use the strategy 'ddp'"
+        ) from error
 
 
 def _check_fit(model: CapsNet, splits: Splits, recipe: Recipe) -> None:
@@ -132,6 +128,29 @@ def _check_fit(model: CapsNet, splits: Splits, recipe: Recipe) -> None:
         )
 
 
+def steps_per_epoch(images: int, batch_size: int, processes: int) -> int:
+    """A last batch too small to give every process an image is left out, others each epoch."""
+    if batch_size < processes:
+        raise TrainingError(
+            f"batch_size is {batch_size}, but there are {processes} processes: "
+            "choose a larger one, so that each has an image"
+        )
+    whole, rest = divmod(images, batch_size)
+    return whole + (rest >= processes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """This process's share of a step's images.
+
+    Gradients are averaged over processes; `weight` makes that the mean over all images.
+    """
+
+    images: Tensor
+    labels: Tensor
+    weight: float
+
+
 class _Run:
     """The state of one training."""
 
@@ -146,13 +165,14 @@ class _Run:
     ) -> None:
         self.model, self.splits, self.recipe, self.folder = model, splits, recipe, folder
         self.augmentation, self.fabric = augmentation, fabric
+        self.per_epoch = steps_per_epoch(len(splits.train), recipe.batch_size, fabric.world_size)
+        self.steps = recipe.epochs * self.per_epoch
         self.objective = Objective(model, recipe)
         self.optimizer = torch.optim.Adam(self.objective.parameters(), lr=recipe.learning_rate)
         self.wrapped, self.wrapped_optimizer = fabric.setup(self.objective, self.optimizer)
         self.metrics = Metrics(folder / METRICS)
-        self.per_epoch = math.ceil(len(splits.train) / recipe.batch_size)
-        self.steps = recipe.epochs * self.per_epoch
         self.step = 0
+        self.saved: int | None = None
         self.best_accuracy: float | None = None
         self.best_epoch = 0
         self.seen = self.right = 0
@@ -162,112 +182,151 @@ class _Run:
             "options": model.options,
             "recipe": {k: v for k, v in recipe.to_json().items() if k != "checkpoint_every"},
             "augmentation": asdict(augmentation) if recipe.augment else None,
-            "data": fingerprint(splits.train),
+            "data": {
+                "train": fingerprint(splits.train),
+                "validation": fingerprint(splits.validation),
+            },
         }
 
     def resume(self) -> None:
         """Take up the last checkpoint, or write the first one."""
-        path = self.folder / CHECKPOINT
-        if path.exists():
-            file = load_checkpoint(path)
-            self._check_identity(file.header, path)
-            restore(file, self.objective, self.optimizer)
-            self.step = file.header["step"]
+        file = self._by_first(self._find_checkpoint)
+        if file is None:
+            self._probe(self._batch(), "before the first step: repair the model's weights")
+            self._by_first(self._save)
+            self.saved = 0
+        else:
+            restore(file, self.objective, self.optimizer, self.folder / CHECKPOINT)
+            self.fabric.strategy.precision.load_state_dict(file.header["precision"])
+            self.step = self.saved = file.header["step"]
             self.best_accuracy = file.header["best_accuracy"]
             self.best_epoch = file.header["best_epoch"]
-            self.seen, self.right = file.header["seen"], file.header["right"]
-        elif self.fabric.is_global_zero:
-            self.save()
-        if self.fabric.is_global_zero:
-            self.metrics.rewind(self.step)
+        self.started -= self._by_first(lambda: self.metrics.rewind(self.step))
 
-    def _check_identity(self, header: dict[str, Any], path: Path) -> None:
-        for key, value in json.loads(json.dumps(self.identity)).items():
-            if header.get(key) != value:
-                raise TrainingError(
-                    f"{path} is of another training: its {key} is {header.get(key)!r}, not "
-                    f"{value!r}; use the same settings or another folder"
-                )
+    def _find_checkpoint(self) -> TensorFile | None:
+        discard_leftovers(self.folder)
+        path = self.folder / CHECKPOINT
+        if not path.exists():
+            return None
+        file = load_checkpoint(path)
+        check_identity(file, self.identity, path)
+        return file
 
     def advance(self) -> float:
         """One step, and what is due after it."""
-        loss = self._update(*self._batch())
+        batch = self._batch()
+        loss = self._update(batch)
         self.step += 1
-        if self.step % self.per_epoch == 0:
+        ends = self.step % self.per_epoch == 0
+        due = self.step % self.recipe.checkpoint_every == 0 or self.step == self.steps
+        if ends or due:
+            self._probe(batch, f"after step {self.step}: {ADVICE}")
+        if ends:
             self._end_epoch()
-        if self.step % self.recipe.checkpoint_every == 0 or self.step == self.steps:
+        if due:
             self._checkpoint(loss)
         return loss
 
-    def _batch(self) -> tuple[Tensor, Tensor]:
-        """This process's share of the step's images."""
+    def _batch(self) -> _Batch:
         epoch, index = divmod(self.step, self.per_epoch)
         order = _generator(self.recipe.seed, "order", epoch)
         shuffled = torch.randperm(len(self.splits.train), generator=order)
-        size = self.recipe.batch_size
-        chosen = shuffled[index * size : (index + 1) * size]
-        chosen = chosen[self.fabric.global_rank :: self.fabric.world_size]
+        size, rank, world = self.recipe.batch_size, self.fabric.global_rank, self.fabric.world_size
+        together = shuffled[index * size : (index + 1) * size]
+        chosen = together[rank::world]
         device = self.fabric.device
         images = to_inputs(self.splits.train.images[chosen].to(device))
         if self.recipe.augment:
-            generator = _generator(
-                self.recipe.seed, f"augment {self.fabric.global_rank}", self.step, device
-            )
+            generator = _generator(self.recipe.seed, f"augment {rank}", self.step, device)
             images = self.augmentation(images, generator=generator)
-        return images, self.splits.train.labels[chosen].to(device)
+        labels = self.splits.train.labels[chosen].to(device)
+        return _Batch(images, labels, len(chosen) * world / len(together))
 
-    def _update(self, images: Tensor, labels: Tensor) -> float:
+    def _update(self, batch: _Batch) -> float:
         rate = self.recipe.rate(self.step, self.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.wrapped.train()
-        margin = self.recipe.loss(self.step, self.steps)
-        loss, right = self.wrapped(images, labels, margin)
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            raise TrainingError(
-                f"the loss is {value} at step {self.step + 1}: lower the learning rate; "
-                f"the last good checkpoint is {self.folder / CHECKPOINT}"
-            )
+        rank = self.fabric.global_rank
+        torch.manual_seed(_seed(self.recipe.seed, f"layers {rank}", self.step))
+        loss, right = self._loss(batch)
+        value = self._checked(loss, f"at step {self.step + 1}: {ADVICE}")
         self.wrapped_optimizer.zero_grad()
         self.fabric.backward(loss)
         self.wrapped_optimizer.step()
-        self.seen += len(labels)
+        self.seen += len(batch.labels)
         self.right += int(right)
         return value
 
+    def _loss(self, batch: _Batch) -> tuple[Tensor, Tensor]:
+        """The loss of this process's share, and how many of it are right."""
+        v, drawn = self.wrapped(batch.images, batch.labels)
+        loss = self.recipe.loss(self.step, self.steps)(v, batch.labels)
+        if drawn is not None:
+            loss = loss + self.recipe.reconstruction * reconstruction_loss(drawn, batch.images)
+        right = (lengths(v.detach()).argmax(1) == batch.labels).sum()
+        return loss * batch.weight, right
+
+    def _checked(self, loss: Tensor, problem: str) -> float:
+        """The mean over all processes; one that is not finite ends the training in all of them."""
+        value = float(self.fabric.all_reduce(loss.detach().clone()))  # type: ignore[arg-type]
+        if not math.isfinite(value):
+            kept = f"the last good checkpoint, of step {self.saved}, is {self.folder / CHECKPOINT}"
+            raise TrainingError(
+                f"the loss is {value} {problem}; "
+                f"{'nothing was written' if self.saved is None else kept}"
+            )
+        return value
+
+    def _probe(self, batch: _Batch, problem: str) -> None:
+        """Nothing is written that holds weights which have gone bad."""
+        self.wrapped.eval()
+        with torch.no_grad():
+            loss, _ = self._loss(batch)
+        self._checked(loss, problem)
+
     def _end_epoch(self) -> None:
+        measured = self._by_first(self._measure)
+        if self._is_best(measured):
+            self.best_accuracy, self.best_epoch = measured, self.step // self.per_epoch
+
+    def _measure(self) -> float:
+        """Validation accuracy; if it is the best so far, the weights are kept."""
         epoch = self.step // self.per_epoch
         measured = accuracy(self.model, self.splits.validation)
-        if self.fabric.is_global_zero:
-            self.metrics.append(step=self.step, epoch=epoch, validation_accuracy=measured)
-        if self.best_accuracy is None or measured > self.best_accuracy:
-            self.best_accuracy, self.best_epoch = measured, epoch
-            if self.fabric.is_global_zero:
-                save_model(
-                    self.model, self.folder / MODEL, validation_accuracy=measured, epoch=epoch
-                )
+        self.metrics.append(step=self.step, epoch=epoch, validation_accuracy=measured)
+        if self._is_best(measured):
+            path = self.folder / MODEL
+            save_model(self.model, path, validation_accuracy=measured, epoch=epoch)
+        return measured
+
+    def _is_best(self, measured: float) -> bool:
+        return self.best_accuracy is None or measured > self.best_accuracy
 
     def _checkpoint(self, loss: float) -> None:
-        if self.fabric.is_global_zero:
-            self.metrics.append(
-                step=self.step,
-                loss=loss,
-                train_accuracy=self.right / max(1, self.seen),
-                rate=self.recipe.rate(self.step - 1, self.steps),
-                seconds=round(time.monotonic() - self.started, 1),
-            )
-            self.seen = self.right = 0
-            self.save()
+        counts = torch.tensor([self.seen, self.right], device=self.fabric.device)
+        seen, right = self.fabric.all_reduce(counts, reduce_op="sum").tolist()  # type: ignore[union-attr]
+        self.seen = self.right = 0
+        self._by_first(lambda: self._record(loss, right / max(1, seen)))
+        self.saved = self.step
 
-    def save(self) -> None:
+    def _record(self, loss: float, train_accuracy: float) -> None:
+        self.metrics.append(
+            step=self.step,
+            loss=loss,
+            train_accuracy=train_accuracy,
+            rate=self.recipe.rate(self.step - 1, self.steps),
+            seconds=round(time.monotonic() - self.started, 1),
+        )
+        self._save()
+
+    def _save(self) -> None:
         """Write the state as it is now."""
         header = self.identity | {
             "step": self.step,
             "best_accuracy": self.best_accuracy,
             "best_epoch": self.best_epoch,
-            "seen": self.seen,
-            "right": self.right,
+            "precision": self.fabric.strategy.precision.state_dict(),
         }
         save_checkpoint(self.folder / CHECKPOINT, self.objective, self.optimizer, header)
 
@@ -278,9 +337,9 @@ class _Run:
 
     def finish(self) -> TrainingResult:
         """Leave the model with its best weights, and a summary beside them."""
-        self.fabric.barrier()
-        best, _ = load_model(self.folder / MODEL)
-        self.model.load_state_dict(best.state_dict())
+        path = self.folder / MODEL
+        best = self._by_first(lambda: read_tensors(path))
+        load_state(self.model, best.tensors, path)
         self.model.eval()
         result = TrainingResult(
             model=self.model.name,
@@ -289,24 +348,37 @@ class _Run:
             validation_accuracy=self.best_accuracy or 0.0,
             folder=str(self.folder),
         )
-        if self.fabric.is_global_zero:
-            facts = {
-                "result": {k: v for k, v in asdict(result).items() if k != "folder"},
-                **self.identity,
-            }
-            write_atomically(
-                self.folder / SUMMARY, json.dumps(facts, indent=2) + "\n", TrainingError
-            )
+        self._by_first(lambda: self._summarise(result))
         return result
+
+    def _summarise(self, result: TrainingResult) -> None:
+        facts = {k: v for k, v in asdict(result).items() if k != "folder"}
+        text = json.dumps({"result": facts, **self.identity}, indent=2) + "\n"
+        write_atomically(self.folder / SUMMARY, text, TrainingError)
+
+    def _by_first(self, work: Callable[[], T]) -> T:
+        """What `work` comes to in the first process, in every process; so does its error."""
+        outcome: T | QCapsNetsError | None = None
+        if self.fabric.is_global_zero:
+            try:
+                outcome = work()
+            except QCapsNetsError as error:
+                outcome = error
+        outcome = self.fabric.broadcast(outcome)
+        if isinstance(outcome, QCapsNetsError):
+            raise outcome
+        return outcome  # type: ignore[return-value]  # None only if that is what it came to
 
 
 def _generator(
     seed: int, purpose: str, index: int, device: torch.device | str = "cpu"
 ) -> torch.Generator:
     """Random numbers that depend on nothing but their purpose and place."""
-    return torch.Generator(device).manual_seed(
-        (seed << 32) ^ zlib.crc32(f"{purpose} {index}".encode())
-    )
+    return torch.Generator(device).manual_seed(_seed(seed, purpose, index))
+
+
+def _seed(seed: int, purpose: str, index: int) -> int:
+    return (seed << 32) ^ zlib.crc32(f"{purpose} {index}".encode())
 
 
 def fingerprint(images: ImageSet) -> str:

@@ -11,13 +11,13 @@ BATCH = 100
 
 def predict(model: CapsNet, images: Tensor, *, batch_size: int = BATCH) -> Tensor:
     """The class of each image (bytes [n, channels, height, width]), without gradients."""
-    device = next(model.parameters()).device
+    weight = next(model.parameters())
     training = model.training
     model.eval()
     try:
         with torch.no_grad():
             parts = [
-                lengths(model(to_inputs(part.to(device)))).argmax(1)
+                lengths(model(to_inputs(part.to(weight.device)).to(weight.dtype))).argmax(1)
                 for part in images.split(batch_size)
             ]
     finally:
@@ -27,5 +27,5 @@ def predict(model: CapsNet, images: Tensor, *, batch_size: int = BATCH) -> Tenso
 
 def accuracy(model: CapsNet, images: ImageSet, *, batch_size: int = BATCH) -> float:
     """Share of images whose longest class capsule is that of their label."""
-    right = predict(model, images.images, batch_size=batch_size) == images.labels
+    right = predict(model, images.images, batch_size=batch_size) == images.labels.cpu()
     return right.double().mean().item()

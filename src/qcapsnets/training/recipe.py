@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from qcapsnets.errors import TrainingError
 from qcapsnets.models import DECODERS
@@ -14,6 +14,7 @@ Margin = Literal["margin", "hard-margin", "margin-then-hard"]
 DECAY, DECAY_STEPS = 0.96, 2000
 WARM_UP = 0.3
 START, END = 1 / 25, 1e-4
+SEEDS = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,14 @@ class Recipe:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise TrainingError(f"{name} is {value!r}: it must be a whole number from 1 up")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+        if type(self.seed) is not int or not 0 <= self.seed < SEEDS:
+            raise TrainingError(f"seed is {self.seed!r}: it must be a whole number, 0..2^32-1")
+        if not (_finite(self.learning_rate) and self.learning_rate > 0):
             raise TrainingError(f"learning_rate is {self.learning_rate!r}: it must be over 0")
-        if not (math.isfinite(self.reconstruction) and self.reconstruction >= 0):
+        if not (_finite(self.reconstruction) and self.reconstruction >= 0):
             raise TrainingError(f"reconstruction is {self.reconstruction!r}: it must be 0 or over")
+        if type(self.augment) is not bool:
+            raise TrainingError(f"augment is {self.augment!r}: it must be true or false")
         self._check_choice("schedule", get_args(Schedule))
         self._check_choice("margin", get_args(Margin))
         self._check_choice("decoder", (None, *DECODERS))
@@ -69,6 +74,10 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """Plain values, by name."""
         return asdict(self)
+
+
+def _finite(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(cast(float, value))
 
 
 def _one_cycle(progress: float) -> float:
