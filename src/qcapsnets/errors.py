@@ -27,3 +27,15 @@ class TrainingError(QCapsNetsError):
 
 class FixedPointError(QCapsNetsError):
     """A number format, a rounding scheme or a quantization that cannot be."""
+
+
+class EvaluationError(QCapsNetsError):
+    """Something that cannot be measured."""
+
+
+class SearchError(QCapsNetsError):
+    """A search that cannot start or go on."""
+
+
+class ExportError(QCapsNetsError):
+    """A model that cannot be written, or a packed file that cannot be read."""

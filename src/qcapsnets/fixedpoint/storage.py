@@ -5,12 +5,14 @@ Numbers travel as float tensors that hold exactly `code * 2^-fraction`. Sums of 
 integer functions. Gradients pass straight through every rounding.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from qcapsnets.errors import FixedPointError
 from qcapsnets.fixedpoint.exact import Accumulation, Range, Sums, accumulate, accumulation
 from qcapsnets.fixedpoint.format import FixedPoint
 from qcapsnets.fixedpoint.functions import IntegerFunction, Softmax, Squash
@@ -66,6 +68,14 @@ class Way:
     seed: int
 
 
+class Around(Protocol):
+    """Something that stands around a sum of products: it may count it, or know it already."""
+
+    def __call__(
+        self, storage: "Fixed", how: Accumulation, terms: int, compute: Callable[[], Tensor]
+    ) -> Tensor: ...
+
+
 class Fixed(Known):
     """Numbers of one format at one site."""
 
@@ -74,6 +84,7 @@ class Fixed(Known):
         self.name, self.format, self.way, self.per_image = name, format, way, per_image
         self.dtype = torch.float32 if format.fits(torch.float32) else torch.float64
         self.counts: Counts | None = None
+        self.around: Around | None = None
         self.accumulations: dict[Any, Accumulation] = {}
         self.functions: dict[Any, IntegerFunction] = {}
         self._draws: dict[tuple[int, torch.Size, torch.device], Tensor] = {}
@@ -127,7 +138,13 @@ class Fixed(Known):
         how = self.accumulations[key]
         if into is not None:
             into.storage = Known(how.result)
-        return accumulate(how, contraction, own, other.value, None if plus is None else plus.value)
+        bias = None if plus is None else plus.value
+        if self.around is None:
+            return accumulate(how, contraction, own, other.value, bias)
+        terms = contraction.terms(own)
+        return self.around(
+            self, how, terms, lambda: accumulate(how, contraction, own, other.value, bias)
+        )
 
     def sums(self, contraction: Contraction, own: Tensor) -> Sums:
         """What a sum over codes stored here can come to, as far as the format tells."""
@@ -206,6 +223,12 @@ class FixedWeights(Fixed):
             self.accumulations.clear()
             self.range = _actual(self.format, stored)
         return straight_through(x, self._rounded.stored)
+
+    def codes(self) -> Tensor:
+        """The codes of the weights (int64), as they were last rounded."""
+        if self._rounded is None:
+            raise FixedPointError(f"{self.name} was never stored: run the network once")
+        return self.format.codes(self._rounded.stored)
 
     def sums(self, contraction: Contraction, own: Tensor) -> Sums:
         if self._rounded is None:

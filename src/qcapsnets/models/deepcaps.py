@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from qcapsnets.models.config import Config
-from qcapsnets.models.layers import Conv, ConvCaps, Layer, as_capsules, output_size
+from qcapsnets.models.layers import Conv, ConvCaps, Convolving, Layer, as_capsules, output_size
 from qcapsnets.models.network import CapsNet
 from qcapsnets.models.routing import RoutedCaps, RoutedConvCaps
 from qcapsnets.models.sites import Joined, Kind, Place, Site, Term
@@ -55,6 +55,9 @@ class Block(Layer):
         skipped = Term(self.skip(shared), self.skip.activation)
         y = self.activation(self.l3.activation.storage.add(self.l3(self.l2(shared)), skipped))
         return torch.cat([as_capsules(x), as_capsules(y)], dim=1) if self.carry else y
+
+    def entry(self) -> Convolving | None:
+        return self.l1
 
     def units(self) -> dict[str, list[Site]]:
         layers = {"l1": self.l1, "l2": self.l2, "l3": self.l3, "skip": self.skip}

@@ -78,6 +78,10 @@ class Layer(nn.Module):
         """The layer's mathematics, from a stored input to a stored output."""
         raise NotImplementedError
 
+    def entry(self) -> "Convolving | None":
+        """The convolution that reads the layer's input first, if one does."""
+        return None
+
     def units(self) -> dict[str, list[Site]]:
         """Sites by the name of the smallest part that can have wordlengths of its own."""
         return {"": [site for site in self.modules() if isinstance(site, Site)]}
@@ -101,6 +105,9 @@ class Convolving(Layer):
         nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         bound = 1 / math.sqrt(self.weight[0].numel())
         nn.init.uniform_(self.bias, -bound, bound)
+
+    def entry(self) -> "Convolving":
+        return self
 
     def convolve(self, x: Tensor, into: Site | None = None) -> Tensor:
         """Convolution plus bias, not rounded."""

@@ -1,0 +1,70 @@
+"""Tensors on a grid, kept as narrow integer codes, the least recently used out first."""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from qcapsnets.fixedpoint.exact import Range
+
+NARROW = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+DEFAULT_BYTES = 2 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """A tensor of values on a grid, as integers."""
+
+    codes: Tensor
+    fraction: int
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, values: Tensor, range_: Range) -> "Codes":
+        """Narrow codes of values that lie in a range."""
+        narrow = next(
+            dtype
+            for dtype in NARROW
+            if torch.iinfo(dtype).min <= range_.low and range_.high <= torch.iinfo(dtype).max
+        )
+        return cls(values.mul(2.0**range_.fraction).to(narrow), range_.fraction, values.dtype)
+
+    def values(self) -> Tensor:
+        """The same tensor again."""
+        return self.codes.to(self.dtype).mul_(2.0**-self.fraction)
+
+    @property
+    def bytes(self) -> int:
+        return self.codes.numel() * self.codes.element_size()
+
+
+class Cache:
+    """Codes by key, within a number of bytes."""
+
+    def __init__(self, limit: int = DEFAULT_BYTES) -> None:
+        self.limit, self.used = limit, 0
+        self._entries: OrderedDict[Hashable, Codes] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Hashable) -> Tensor | None:
+        """The tensor under `key`, which becomes the last to go."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._entries.move_to_end(key)
+        return entry.values()
+
+    def put(self, key: Hashable, entry: Codes) -> None:
+        """Keep a tensor, dropping older ones as needed; one larger than the limit is not kept."""
+        if entry.bytes > self.limit:
+            return
+        old = self._entries.pop(key, None)
+        self.used += entry.bytes - (0 if old is None else old.bytes)
+        self._entries[key] = entry
+        while self.used > self.limit:
+            _, dropped = self._entries.popitem(last=False)
+            self.used -= dropped.bytes

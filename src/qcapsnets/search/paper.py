@@ -1,0 +1,177 @@
+"""The paper's algorithm, one function per step, in the paper's order (paper.md section 5).
+
+1   layer-uniform wordlengths for weights and activations
+2   memory: weights that fit the budget; tested -> 3A or 3B
+3A  layer-wise shorter activations;  4A  shorter routing arrays       -> model_satisfied
+3B  uniformly, then layer-wise, shorter weights                       -> model_accuracy
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from qcapsnets.fixedpoint.plan import LONGEST, Plan
+from qcapsnets.search.answers import Answers
+from qcapsnets.search.cost import Cost
+from qcapsnets.search.problem import Problem
+from qcapsnets.search.result import Outcome, Step
+
+
+@dataclass
+class Walk:
+    """The walk through the steps: what they need, and what they leave behind."""
+
+    problem: Problem
+    answers: Answers
+    steps: list[Step]
+
+    def record(self, name: str, plan: Plan, decision: Callable[[int], str]) -> int:
+        """Close a step with the plan that it settled on; how many images are right with it."""
+        self.answers.step = name
+        right = self.answers.accuracy(plan)
+        spent = sum((step.cost for step in self.steps), Cost())
+        self.steps.append(
+            Step(
+                name=name,
+                plan=plan,
+                right=right,
+                total=self.problem.total,
+                weight_bits=self.problem.weight_bits(plan),
+                decision=decision(right),
+                cost=self.answers.cost - spent,
+            )
+        )
+        self.answers.best = f"{right / self.problem.total:.2%} with {plan}"
+        return right
+
+    def share(self, right: int) -> str:
+        """A count of images as a percentage."""
+        return f"{right / self.problem.total:.2%}"
+
+
+def search(problem: Problem, answers: Answers) -> Outcome:
+    """Steps 1 to 4A, or 1 to 3B."""
+    walk = Walk(problem, answers, [])
+    uniform = layer_uniform(walk)
+    memory, right = fulfil_memory(walk, uniform)
+    if Fraction(right, problem.total) > problem.target:
+        shorter = layer_wise_activations(walk, memory, right)
+        satisfied = routing_arrays(walk, shorter)
+        return Outcome("A", {"model_satisfied": satisfied}, tuple(walk.steps))
+    accurate = accurate_weights(walk, uniform)
+    return Outcome("B", {"model_memory": memory, "model_accuracy": accurate}, tuple(walk.steps))
+
+
+def layer_uniform(walk: Walk) -> int:
+    """Step 1: one Q for all weights and activations, using 5 % of the tolerance."""
+    problem, answers = walk.problem, walk.answers
+    answers.step = "1"
+    minimum = problem.count(problem.step_1_target)
+    q = answers.shortest_of_all(lambda q: problem.uniform(q, q), LONGEST, minimum)
+    walk.record(
+        "1",
+        problem.uniform(q, q),
+        lambda right: (
+            f"{q} bits is the shortest uniform wordlength with at least "
+            f"{walk.share(minimum)} right ({walk.share(right)})"
+        ),
+    )
+    return q
+
+
+def fulfil_memory(walk: Walk, uniform: int) -> tuple[Plan, int]:
+    """Step 2: weights that fall by one bit a layer and fit the budget."""
+    problem = walk.problem
+    weights = problem.largest_falling(uniform)
+    plan = problem.uniform(uniform, uniform).replacing(weight=weights)
+    bits = problem.weight_bits(plan)
+
+    def decision(right: int) -> str:
+        passed = Fraction(right, problem.total) > problem.target
+        return (
+            f"weights of {', '.join(map(str, weights.values()))} bits take {bits / 1e6:.3f} of "
+            f"{problem.budget / 1e6:.3f} Mbit and leave {walk.share(right)} right, "
+            f"{'over' if passed else 'not over'} the target {float(problem.target):.2%}: "
+            f"{'3A' if passed else '3B'}"
+        )
+
+    return plan, walk.record("2", plan, decision)
+
+
+def layer_wise_activations(walk: Walk, plan: Plan, right: int) -> Plan:
+    """Step 3A: shorter activations, half of what is left of the tolerance."""
+    problem = walk.problem
+    reached = Fraction(right, problem.total)
+    least = problem.count(problem.target + (reached - problem.target) / 2)
+    plan = _layer_wise(walk, "3A", plan, "activation", least)
+    activations = ", ".join(str(q.activation) for q in plan.values())
+    walk.record(
+        "3A",
+        plan,
+        lambda right: (
+            f"activations of {activations} bits keep {walk.share(right)} right "
+            f"(at least {walk.share(least)} asked)"
+        ),
+    )
+    return plan
+
+
+def routing_arrays(walk: Walk, plan: Plan) -> Plan:
+    """Step 4A: shorter routing arrays, layer by layer, with the rest of the tolerance."""
+    problem, answers = walk.problem, walk.answers
+    answers.step = "4A"
+    minimum = problem.count(problem.target)
+    for layer in problem.routed:
+        fixed = plan
+
+        def with_routing(q: int, layer: str = layer, fixed: Plan = fixed) -> Plan:
+            return fixed.replacing(routing={layer: q})
+
+        q = answers.shortest(with_routing, fixed[layer].activation, minimum)
+        plan = with_routing(q)
+    lengths = ", ".join(f"{layer} {plan[layer].routing}" for layer in problem.routed) or "none"
+    walk.record(
+        "4A",
+        plan,
+        lambda right: (
+            f"routing bits: {lengths}; {walk.share(right)} right "
+            f"(target {float(problem.target):.2%}): both constraints are met"
+        ),
+    )
+    return plan
+
+
+def accurate_weights(walk: Walk, uniform: int) -> Plan:
+    """Step 3B: the least weight memory at the target accuracy, whatever the budget."""
+    problem, answers = walk.problem, walk.answers
+    answers.step = "3B"
+    minimum = problem.count(problem.target)
+    q = answers.shortest_of_all(lambda q: problem.uniform(q, uniform), uniform, minimum)
+    plan = _layer_wise(walk, "3B", problem.uniform(q, uniform), "weight", minimum)
+    weights = ", ".join(str(q.weight) for q in plan.values())
+    walk.record(
+        "3B",
+        plan,
+        lambda right: (
+            f"weights of {weights} bits are the shortest with {walk.share(right)} right "
+            f"(target {float(problem.target):.2%}); they take "
+            f"{problem.weight_bits(plan) / 1e6:.3f} Mbit, the budget is "
+            f"{problem.budget / 1e6:.3f} Mbit"
+        ),
+    )
+    return plan
+
+
+def _layer_wise(walk: Walk, step: str, plan: Plan, what: str, minimum: int) -> Plan:
+    """For start = 1..L-1: shorten all layers from start on together, while enough are right."""
+    walk.answers.step = step
+    layers = walk.problem.layers
+    for start in range(1, len(layers)):
+        tail, fixed = layers[start:], plan
+
+        def shortened(q: int, tail: tuple[str, ...] = tail, fixed: Plan = fixed) -> Plan:
+            return fixed.replacing(**{what: dict.fromkeys(tail, q)})
+
+        q = walk.answers.shortest(shortened, getattr(fixed[tail[0]], what), minimum)
+        plan = shortened(q)
+    return plan

@@ -1,0 +1,83 @@
+"""The problem that a strategy solves: layers with parameters, counts that accuracies must reach."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from qcapsnets.accounting.inventory import Inventory
+from qcapsnets.errors import SearchError
+from qcapsnets.fixedpoint.plan import LONGEST, SHORTEST, Plan, Wordlengths, parts_of, routed
+from qcapsnets.fixedpoint.prepare import prepared
+from qcapsnets.models import CapsNet
+from qcapsnets.search.settings import STEP_1_SHARE, Settings
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything that the steps need to know, and nothing of how a plan is evaluated."""
+
+    layers: tuple[str, ...]
+    parameters: tuple[int, ...]
+    routed: tuple[str, ...]
+    budget: int
+    correct: int
+    total: int
+    target: Fraction
+    step_1_target: Fraction
+
+    @classmethod
+    def of(cls, model: CapsNet, settings: Settings, correct: int, total: int) -> "Problem":
+        """For a float network that gets `correct` of `total` images right."""
+        parts = parts_of(prepared(model), settings.granularity)
+        accuracy = Fraction(correct, total)
+        loss = settings.tolerance.loss(accuracy)
+        problem = cls(
+            layers=tuple(parts),
+            parameters=tuple(Inventory.of(model).parameters(settings.granularity).values()),
+            routed=tuple(name for name, sites in parts.items() if routed(sites)),
+            budget=settings.budget,
+            correct=correct,
+            total=total,
+            target=max(Fraction(0), accuracy - loss),
+            step_1_target=max(Fraction(0), accuracy - STEP_1_SHARE * loss),
+        )
+        problem.check_budget()
+        return problem
+
+    def check_budget(self) -> None:
+        """A budget that the shortest weights cannot meet is an error."""
+        smallest = SHORTEST * sum(self.parameters)
+        if self.budget < smallest:
+            raise SearchError(
+                f"the budget is {self.budget:,} bits, but {SHORTEST} bits a weight, the least, "
+                f"need {smallest:,} bits ({smallest / 1e6:.3f} Mbit): give at least that"
+            )
+
+    def weight_bits(self, plan: Plan) -> int:
+        """Bits of all weights and biases."""
+        counts = zip(self.layers, self.parameters, strict=True)
+        return sum(count * plan[name].weight for name, count in counts)
+
+    def uniform(self, weight: int, activation: int) -> Plan:
+        """One wordlength for all weights and one for all activations; routing follows those."""
+        return Plan({name: Wordlengths(weight, activation) for name in self.layers})
+
+    def count(self, accuracy: Fraction) -> int:
+        """The least number of right images that reaches an accuracy."""
+        return math.ceil(accuracy * self.total)
+
+    def falling(self, first: int) -> dict[str, int]:
+        """Q_w[l+1] = Q_w[l] - 1 from `first` on; the tail is flat where 2 bits are reached."""
+        return {name: max(SHORTEST, first - index) for index, name in enumerate(self.layers)}
+
+    def largest_falling(self, longest: int = LONGEST) -> dict[str, int]:
+        """The largest falling wordlengths that fit the budget, starting at `longest` at most."""
+        for first in range(longest, SHORTEST - 1, -1):
+            falling = self.falling(first)
+            bits = sum(
+                count * falling[name]
+                for name, count in zip(self.layers, self.parameters, strict=True)
+            )
+            if bits <= self.budget:
+                return falling
+        raise SearchError(f"no wordlengths fit the budget of {self.budget:,} bits")
