@@ -18,6 +18,7 @@ STAGES = (
     "search",
     "selection",
     "export",
+    "framework",
     "report",
     "cli",
 )

@@ -53,6 +53,7 @@ class ModelReport:
     became_right: int | None = None
     p_value: float | None = None
     file: str | None = None
+    file_bytes: int | None = None
 
 
 @dataclass(frozen=True)

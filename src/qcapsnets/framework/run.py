@@ -19,10 +19,10 @@ from qcapsnets.accounting import (
 from qcapsnets.data import ImageSet, Splits
 from qcapsnets.errors import SearchError
 from qcapsnets.evaluation import Paired, wilson
+from qcapsnets.export.packed import save_packed
 from qcapsnets.files import write_atomically
 from qcapsnets.fixedpoint.plan import Plan
 from qcapsnets.fixedpoint.quantize import formats_of, inexact_sites, quantize
-from qcapsnets.framework.codes import save_codes
 from qcapsnets.framework.prepare import (
     calibrate,
     check_data,
@@ -156,12 +156,20 @@ class _Framework:
         after = (
             predict(quantized, self.splits.test.images, batch_size=50) == self.splits.test.labels
         )
-        file = f"{MODELS}/{candidate.name}.safetensors"
-        save_codes(quantized, self.folder / file)
+        file = f"{MODELS}/{candidate.name}.qcaps"
+        test = _measured(after)
+        packed = save_packed(
+            quantized,
+            self.folder / file,
+            name=candidate.name,
+            search_accuracy=candidate.right / self.problem.total,
+            test_accuracy=test.accuracy,
+        )
         paired = Paired.of(before, after)
         return replace(
             self._report(candidate),
-            test=_measured(after),
+            test=test,
+            file_bytes=packed.size,
             became_wrong=paired.became_wrong,
             became_right=paired.became_right,
             p_value=paired.p_value,
