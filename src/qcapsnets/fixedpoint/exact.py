@@ -16,11 +16,16 @@ import torch
 from torch import Tensor
 
 from qcapsnets.fixedpoint.format import FixedPoint
+from qcapsnets.fixedpoint.precision import full_precision, trusted
 from qcapsnets.models import Contraction
 
 FLOAT32, FLOAT64 = 1 << 24, 1 << 53
+FRACTIONS = range(-96, 121)
+"""Of sums in float32: with others, 24 bits would leave the range of its normal numbers."""
 MOST_PARTS = 16
 """In more parts than this, float32 is no faster than float64 on the whole."""
+PIECE = 1 << 18
+"""How many codes are summed at a time: what that takes beside them stays small."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +82,13 @@ class Sums:
 
     @classmethod
     def of_codes(cls, contraction: Contraction, codes: Tensor, fraction: int) -> "Sums":
-        """From the actual codes (whole numbers in float64)."""
-        return cls(
-            _collect(contraction, codes.clamp(min=0)),
-            _collect(contraction, codes.clamp(max=0).neg_()),
-            fraction,
-        )
+        """From the actual codes (floats that hold whole numbers)."""
+        dtype = torch.float32 if _short(contraction, codes) else torch.float64
+        rows = len(codes) if 0 in contraction.summed else PIECE * len(codes) // codes.numel()
+        parts = [part.to(dtype) for part in codes.split(max(1, rows))]
+        positive = [_collect(contraction, part.clamp(min=0)) for part in parts]
+        negative = [_collect(contraction, part.clamp(max=0).neg_()) for part in parts]
+        return cls(torch.cat(positive), torch.cat(negative), fraction)
 
     @classmethod
     def of_range(cls, terms: int, length: int, range_: Range) -> "Sums":
@@ -96,16 +102,25 @@ class Sums:
         return self.positive.shape[1]
 
     def bounds(self, other: Range, size: int) -> tuple[int, int]:
-        """Lowest and highest partial sum over any `size` consecutive places along the length."""
+        """Lowest and highest partial sum over any `size` consecutive places along the length.
+
+        Exact below 2^53, and not below it if the true bounds are not.
+        """
         up, down = max(other.high, 0), max(-other.low, 0)
-        starts = range(0, self.length, size)
         highest = lowest = 0.0
-        for start in starts:
-            positive = self.positive[:, start : start + size].sum(1)
-            negative = self.negative[:, start : start + size].sum(1)
+        for start in range(0, self.length, size):
+            positive = self.positive[:, start : start + size].sum(1, dtype=torch.float64)
+            negative = self.negative[:, start : start + size].sum(1, dtype=torch.float64)
             highest = max(highest, float((positive * up + negative * down).max()))
             lowest = max(lowest, float((positive * down + negative * up).max()))
         return -int(lowest), int(highest)
+
+
+def _short(contraction: Contraction, codes: Tensor) -> bool:
+    """Whether float32 holds the sums over the axes along which nothing is split."""
+    each = contraction.terms(codes) // max(1, contraction.length(codes))
+    low, high = codes.aminmax()
+    return each * max(abs(float(low)), abs(float(high))) <= FLOAT32
 
 
 def _collect(contraction: Contraction, codes: Tensor) -> Tensor:
@@ -133,27 +148,35 @@ class Accumulation:
     @property
     def dtype(self) -> torch.dtype:
         """What holds the result, with its bias, exactly."""
-        fits = self.sizes and self.result.magnitude <= FLOAT32
+        fits = self.sizes and _in_float32(self.result)
         return torch.float32 if fits else torch.float64
 
 
-def accumulation(sums: Sums, other: Range, plus: Range | None) -> Accumulation:
+def accumulation(
+    contraction: Contraction, sums: Sums, other: Range, plus: Range | None
+) -> Accumulation:
     """The cheapest exact way for these operands."""
     total = Range(*sums.bounds(other, sums.length), sums.fraction + other.fraction)
     result = total if plus is None else total + plus
-    exact = max(result.magnitude, total.magnitude) <= FLOAT64
-    sizes, cut = _split(sums, other) if exact else ((), 0.0)
-    return Accumulation(sizes, cut, result, exact)
-
-
-def _split(sums: Sums, other: Range) -> tuple[tuple[int, ...], float]:
-    """Sizes of partial sums that float32 holds, with the other operand whole or in two digits."""
+    exact = max(result.magnitude, total.magnitude) < FLOAT64
+    if not exact or total.fraction not in FRACTIONS:
+        return Accumulation((), 0.0, result, exact)
     size = _part_size(sums, other)
-    if size:
-        return (size,), 0.0
+    if size or not contraction.summed:
+        return Accumulation((size,) if size else (), 0.0, result, exact)
     base, upper, lower = other.digits()
     sizes = _part_size(sums, upper), _part_size(sums, lower)
-    return (sizes, base * 2.0**-other.fraction) if all(sizes) else ((), 0.0)
+    return Accumulation(sizes if all(sizes) else (), base * 2.0**-other.fraction, result, exact)
+
+
+def addition(a: Range, b: Range) -> Accumulation:
+    """How two numbers are added exactly."""
+    total = a + b
+    return Accumulation((1,), 0.0, total, total.magnitude < FLOAT64)
+
+
+def _in_float32(range_: Range) -> bool:
+    return range_.magnitude <= FLOAT32 and range_.fraction in FRACTIONS
 
 
 def _part_size(sums: Sums, other: Range) -> int:
@@ -172,13 +195,22 @@ def accumulate(
     how: Accumulation, contraction: Contraction, own: Tensor, other: Tensor, bias: Tensor | None
 ) -> Tensor:
     """The sum of products, and a bias, as `how` says; the result is of type `how.dtype`."""
-    if not how.sizes:
-        result = contraction(own.double(), other.double())
-        return result if bias is None else result.add_(bias)
+    with full_precision(other.device.type):
+        if not how.sizes:
+            own, other = own.double(), other.double()
+            total = trusted(contraction, own, other)(own, other)
+            return total if bias is None else total.add_(bias)
+        return _in_parts(how, contraction, own.float(), other, bias)
+
+
+def _in_parts(
+    how: Accumulation, contraction: Contraction, own: Tensor, other: Tensor, bias: Tensor | None
+) -> Tensor:
     whole = len(how.sizes) == 1 and how.sizes[0] >= contraction.length(own)
     if whole and bias is not None and how.dtype == torch.float32:
-        return contraction.plus(own.float(), other.float(), bias.float())
-    terms = _terms(how, contraction, own.float(), other.float())
+        other = other.float()
+        return trusted(contraction, own, other).plus(own, other, bias.float())
+    terms = _terms(how, contraction, own, other)
     total = next(terms).to(how.dtype)
     for term in terms:
         total = total.add_(term)
@@ -189,16 +221,13 @@ def _terms(
     how: Accumulation, contraction: Contraction, own: Tensor, other: Tensor
 ) -> Iterator[Tensor]:
     for size, digit in zip(how.sizes, _digits(how, other), strict=True):
-        if size >= contraction.length(own):
-            yield contraction(own, digit)
-        else:
-            for part in contraction.parts(own, digit, size):
-                yield contraction(*part)
+        for operands in contraction.parts(own, digit.float(), size):
+            yield trusted(contraction, *operands)(*operands)
 
 
 def _digits(how: Accumulation, other: Tensor) -> tuple[Tensor, ...]:
-    """The digits of the other operand, as values that add up to it."""
+    """The digits of the other operand, as values that add up to it; the lower has its gradient."""
     if len(how.sizes) == 1:
         return (other,)
-    upper = other.div(how.cut).floor_().mul_(how.cut)
+    upper = other.detach().div(how.cut).floor_().mul_(how.cut)
     return upper, other - upper

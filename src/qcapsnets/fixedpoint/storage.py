@@ -6,15 +6,22 @@ integer functions. Gradients pass straight through every rounding.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from qcapsnets.errors import FixedPointError
-from qcapsnets.fixedpoint.exact import Accumulation, Range, Sums, accumulate, accumulation
-from qcapsnets.fixedpoint.format import FixedPoint
+from qcapsnets.fixedpoint.exact import (
+    Accumulation,
+    Range,
+    Sums,
+    accumulate,
+    accumulation,
+    addition,
+)
+from qcapsnets.fixedpoint.format import WORDLENGTHS, FixedPoint
 from qcapsnets.fixedpoint.functions import IntegerFunction, Softmax, Squash
 from qcapsnets.fixedpoint.generator import draws
 from qcapsnets.fixedpoint.rounding import Rounding, in_pieces
@@ -45,18 +52,16 @@ def range_of(storage: Storage) -> Range:
 
 @dataclass
 class Counts:
-    """How many numbers a site stored, how many of them saturated, how many became zero."""
+    """How many numbers a site stored, how many of them saturated, how many are zero."""
 
     stored: int = 0
     saturated: int = 0
     zeros: int = 0
 
-    def add(self, scaled: Tensor, stored: Tensor, format: FixedPoint) -> None:
-        """Count `scaled`, in steps and before saturation, that was stored as `stored`."""
-        self.stored += scaled.numel()
-        half = 0.5  # a number within half a step of the range was rounded, not saturated
-        outside = (scaled > format.max_code + half) | (scaled < format.min_code - half)
-        self.saturated += int(outside.sum())
+    def add(self, rounded: Tensor, stored: Tensor) -> None:
+        """Count numbers, rounded, that were stored as `stored`."""
+        self.stored += stored.numel()
+        self.saturated += int((rounded != stored).sum())
         self.zeros += int((stored == 0).sum())
 
 
@@ -79,37 +84,56 @@ class Around(Protocol):
 class Fixed(Known):
     """Numbers of one format at one site."""
 
-    def __init__(self, name: str, format: FixedPoint, way: Way, *, per_image: bool = True) -> None:
+    per_image = True
+    """The first axis counts images, each of which gets the same draws."""
+
+    def __init__(self, name: str, format: FixedPoint, way: Way) -> None:
         super().__init__(Range.of(format))
-        self.name, self.format, self.way, self.per_image = name, format, way, per_image
+        self.name, self.format, self.way = name, format, way
         self.dtype = torch.float32 if format.fits(torch.float32) else torch.float64
         self.counts: Counts | None = None
         self.around: Around | None = None
         self.accumulations: dict[Any, Accumulation] = {}
         self.functions: dict[Any, IntegerFunction] = {}
+        self.used: dict[Any, Accumulation | IntegerFunction] = {}
         self._draws: dict[tuple[int, torch.Size, torch.device], Tensor] = {}
 
     def __str__(self) -> str:
         return str(self.format)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Fixed":
+        """What is remembered (sums of weights, draws, who counts) stays with the original."""
+        copy = type(self)(self.name, self.format, self.way)
+        memo[id(self)] = copy
+        return copy
+
     @property
     def exact(self) -> bool:
-        """Whether everything computed here so far was exact."""
-        return all(how.exact for how in self.accumulations.values()) and all(
-            function.exact for function in self.functions.values()
-        )
+        """Whether everything was exact when it was last computed here."""
+        return all(way.exact for way in self.used.values())
+
+    def count(self) -> Counts:
+        """Count from now on; `counts = None` ends it."""
+        self.counts = Counts()
+        return self.counts
 
     def store(self, x: Tensor, *, step: int = 0) -> Tensor:
         draw = self.draw(x, step)
         with torch.no_grad():
-            stored = in_pieces(lambda part: self._round(part, draw), x, draw).to(self.dtype)
-        if self.counts is not None:
-            self.counts.add(x.detach().double() / self.format.step, stored, self.format)
-        return straight_through(x, stored)
+            stored = in_pieces(lambda part: self._round(part, draw), self._widened(x), draw)
+        return straight_through(x, stored.to(self.dtype))
+
+    def _widened(self, x: Tensor) -> Tensor:
+        """x in a type that also holds every number of the format."""
+        return x.to(torch.promote_types(x.dtype, self.dtype))
 
     def _round(self, x: Tensor, draw: Tensor | None) -> Tensor:
         codes = self.way.rounding.on_floats(x.mul(2.0**self.format.fraction), draw)
-        return codes.clamp_(self.format.min_code, self.format.max_code).mul_(self.format.step)
+        rounded = None if self.counts is None else codes.clone()
+        codes.clamp_(self.format.min_code, self.format.max_code)
+        if rounded is not None and self.counts is not None:
+            self.counts.add(rounded, codes)
+        return codes.mul_(self.format.step)
 
     def draw(self, x: Tensor, step: int) -> Tensor | None:
         """Draws for the elements of one image (or of one tensor of weights)."""
@@ -134,8 +158,8 @@ class Fixed(Known):
         key = contraction, own.shape[1:] if self.per_image else own.shape, ranges
         if key not in self.accumulations:
             sums = self.sums(contraction, own)
-            self.accumulations[key] = accumulation(sums, ranges[0], ranges[1])
-        how = self.accumulations[key]
+            self.accumulations[key] = accumulation(contraction, sums, *ranges)
+        self.used[contraction] = how = self.accumulations[key]
         if into is not None:
             into.storage = Known(how.result)
         bias = None if plus is None else plus.value
@@ -151,14 +175,8 @@ class Fixed(Known):
         return Sums.of_range(contraction.terms(own), contraction.length(own), self.range)
 
     def add(self, own: Tensor, other: Term) -> Tensor:
-        total = self.range + range_of(other.place.storage)
-        key = "add", total
-        if key not in self.accumulations:
-            exact = total.magnitude <= 1 << 53
-            sizes = (1,) if total.magnitude <= 1 << 24 else ()
-            self.accumulations[key] = Accumulation(sizes, 0.0, total, exact)
-        dtype = self.accumulations[key].dtype
-        return own.to(dtype) + other.value.to(dtype)
+        self.used["add"] = how = addition(self.range, range_of(other.place.storage))
+        return own.to(how.dtype) + other.value.to(how.dtype)
 
     def squash(self, s: Term, *, dim: int, step: int = 0) -> Tensor:
         return self._apply(Squash, s, dim, step)
@@ -169,13 +187,15 @@ class Fixed(Known):
     def _apply(
         self, kind: type[Squash] | type[Softmax], source: Term, dim: int, step: int
     ) -> Tensor:
-        function = self._function(kind, source.place, source.value.shape[dim])
-        draw = self.draw(source.value, step)
-        stored = function.on_values(source.value, self.way.rounding, draw, dim).to(self.dtype)
+        self.used[kind] = function = self._function(kind, source.place, source.value.shape[dim])
+        values = self._widened(source.value.detach())
+        draw, rounding = self.draw(values, step), self.way.rounding
+        stored = function.on_values(values, rounding, draw, dim).to(self.dtype)
         if self.counts is not None:
-            real = _real(kind, source.value.detach().double(), dim)
-            self.counts.add(real / self.format.step, stored, self.format)
-        if not source.value.requires_grad:
+            widest = replace(self.format, wordlength=WORDLENGTHS[-1])
+            unsaturated = replace(function, target=widest)
+            self.counts.add(unsaturated.on_values(values.double(), rounding, draw, dim), stored)
+        if not (source.value.requires_grad and torch.is_grad_enabled()):
             return stored
         return straight_through(_real(kind, source.value, dim), stored)
 
@@ -211,9 +231,15 @@ class _Rounded:
 class FixedWeights(Fixed):
     """Weights: rounded once, not at every use, and bounded by their actual codes."""
 
+    per_image = False
+
     def __init__(self, name: str, format: FixedPoint, way: Way) -> None:
-        super().__init__(name, format, way, per_image=False)
+        super().__init__(name, format, way)
         self._rounded: _Rounded | None = None
+
+    def count(self) -> Counts:
+        self._rounded = None
+        return super().count()
 
     def store(self, x: Tensor, *, step: int = 0) -> Tensor:
         version = x.data_ptr(), x._version
@@ -234,22 +260,15 @@ class FixedWeights(Fixed):
         if self._rounded is None:
             return super().sums(contraction, own)
         if contraction not in self._rounded.sums:
-            codes = self._rounded.stored.double() / self.format.step
-            self._rounded.sums[contraction] = Sums.of_codes(
-                contraction, codes, self.format.fraction
-            )
+            fraction = self.format.fraction
+            codes = self._rounded.stored.mul(2.0**fraction)
+            self._rounded.sums[contraction] = Sums.of_codes(contraction, codes, fraction)
         return self._rounded.sums[contraction]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "FixedWeights":
-        """A copy has parameters of its own, elsewhere in memory: it rounds them itself."""
-        copy = FixedWeights(self.name, self.format, self.way)
-        memo[id(self)] = copy
-        return copy
 
 
 def _actual(format: FixedPoint, stored: Tensor) -> Range:
-    low, high = (stored.aminmax()[i].item() / format.step for i in range(2))
-    return Range(int(low), int(high), format.fraction)
+    low, high = (int(extreme.item() / format.step) for extreme in stored.aminmax())
+    return Range(low, high, format.fraction)
 
 
 class _StraightThrough(torch.autograd.Function):
