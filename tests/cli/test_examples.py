@@ -1,0 +1,46 @@
+"""The example in each command's help is run, and every command has one."""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Program
+from typer.main import get_command
+
+from qcapsnets.cli import demo
+from qcapsnets.cli.app import app
+
+
+def commands(group: Any = None, above: str = "") -> Iterator[tuple[str, Any]]:
+    found: Any = group or get_command(app)
+    for name, command in found.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{above}{name} ")
+        else:
+            yield f"{above}{name}", command
+
+
+def example(command: Any) -> list[str]:
+    assert command.epilog.startswith("Example: qcapsnets ")
+    return shlex.split(command.epilog.removeprefix("Example: "))[1:]
+
+
+def test_examples(program: Program, few_digits: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "SETTINGS", replace(demo.SETTINGS, epochs=1))
+    found = dict(commands())
+    assert {"train", "evaluate", "data show"} <= set(found)
+    for name, command in found.items():  # in order: what is evaluated has been trained
+        words = example(command)
+        assert " ".join(words).startswith(name)
+        words += ["--batch-size", "30"] if name == "train" else []
+        ended = program(*words)
+        assert (ended.code, "error" in ended.err) == (0, False), ended.err
+
+
+def test_help_shows_the_example(program: Program) -> None:
+    for name, _ in commands():
+        ended = program(*name.split(), "--help")
+        assert ended.code == 0
+        assert f"Example: qcapsnets {name}" in ended.out
