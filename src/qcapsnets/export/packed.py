@@ -157,7 +157,7 @@ def _load(packed: Packed, model: CapsNet | None) -> tuple[CapsNet, dict[str, Any
         raise ExportError(f"binary points by {points!r} are unknown")
     calibration = FromFile(str(header["fingerprint"]), 0, {})
     plan = Plan.from_json(header["plan"])
-    skeleton.quantization = Quantization(plan, calibration, way, points)  # type: ignore[assignment]
+    skeleton.quantization = Quantization(plan, calibration, way, points)
     return skeleton, dict(header["facts"])
 
 

@@ -7,7 +7,7 @@ The bins of the histogram are the leading bits of a float32: its sign, its expon
 MANTISSA bits of its significand, so that they are fine in proportion wherever the values lie.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -27,6 +27,8 @@ SHIFT = 23 - MANTISSA
 BINS = 1 << (9 + MANTISSA)
 CLIPPED_BITS = 8
 """How many bits nearer than the maximum a binary point is tried for the least squared error."""
+PIECE = 1 << 16
+"""How many numbers are counted at a time, so that what that takes stays in the cache."""
 
 Points = Literal["mse", "max", "unit"]
 
@@ -74,45 +76,43 @@ class Statistics:
         ]
         used = self.counts.nonzero().flatten()
         counts = self.counts[used].double()
-        centres, widths = (part[used] for part in _bins())
-        errors = [float((_error(centres, widths, c) * counts).sum()) for c in candidates]
+        starts, ends = (edge[used] for edge in edges())
+        errors = [float((_error(starts, ends, c) * counts).sum()) for c in candidates]
         return candidates[errors.index(min(errors))]
 
 
 @lru_cache(maxsize=1)
-def _bins() -> tuple[Tensor, Tensor]:
-    """Centre and width of every bin."""
+def edges() -> tuple[Tensor, Tensor]:
+    """The numbers of least and of largest magnitude in every bin (float64)."""
     patterns = torch.arange(BINS, dtype=torch.int64) << SHIFT
-    patterns = torch.where(patterns >= 1 << 31, patterns - (1 << 32), patterns)
-    edges = patterns.to(torch.int32).view(torch.float32).double()
-    next_patterns = (patterns + (1 << SHIFT) - 1).to(torch.int32)
-    ends = next_patterns.view(torch.float32).double()
-    centres, widths = (edges + ends) / 2, (ends - edges).abs()
-    zero = edges == 0  # so small that they count as zero
-    return centres.masked_fill(zero, 0.0), widths.masked_fill(zero, 0.0)
+    signed = torch.where(patterns >= 1 << 31, patterns - (1 << 32), patterns)
+    starts, ends = signed, signed + (1 << SHIFT) - 1
+    least, largest = (p.to(torch.int32).view(torch.float32).double() for p in (starts, ends))
+    return least, largest.masked_fill(least == 0, 0.0)  # so small that they count as zero
 
 
-def _error(centres: Tensor, widths: Tensor, format: FixedPoint) -> Tensor:
-    """Mean squared error of numbers in each bin, stored in a format.
+def _error(starts: Tensor, ends: Tensor, format: FixedPoint) -> Tensor:
+    """Mean squared error of numbers, even over each bin, rounded to a format and clipped."""
+    largest = torch.where(ends < 0, -float(format.min_code), float(format.max_code))
+    start, end = starts.abs() / format.step, ends.abs() / format.step
+    total = _total_error(end, largest) - _total_error(start, largest)
+    mean = total / (end - start).clamp(min=torch.finfo(torch.float64).tiny)
+    return mean * format.step**2
 
-    A bin narrower than a step is rounded as its centre is; in a wider one the error is even
-    over a step. Numbers outside the range are clipped.
-    """
-    clipped = centres.clamp(format.min, format.max)
-    rounded = (clipped / format.step).round() * format.step
-    within = torch.where(
-        widths < format.step,
-        (rounded - clipped).square(),
-        torch.full_like(widths, format.step**2 / 12),
-    )
-    return torch.where(clipped == centres, within, (centres - clipped).square())
+
+def _total_error(x: Tensor, largest: Tensor) -> Tensor:
+    """The integral from 0 to x, in steps, of (t - min(round(t), largest))^2."""
+    nearest = torch.minimum(x.round(), largest)
+    return nearest / 12 + (x - nearest) ** 3 / 3
 
 
 def histogram(x: Tensor) -> Tensor:
     """Counts of the numbers in each bin."""
-    patterns = x.detach().to(torch.float32).contiguous().view(torch.int32)
-    bins = (patterns >> SHIFT) & (BINS - 1)
-    return torch.bincount(bins.flatten(), minlength=BINS).cpu()
+    patterns = x.detach().to(torch.float32).contiguous().view(torch.int32).flatten()
+    counts = torch.zeros(BINS, dtype=torch.int64, device=x.device)
+    for part in patterns.split(PIECE if x.device.type == "cpu" else max(1, len(patterns))):
+        counts += torch.bincount((part >> SHIFT).bitwise_and_(BINS - 1), minlength=BINS)
+    return counts.cpu()
 
 
 class Recorder(Storage):
@@ -143,8 +143,9 @@ class Recorder(Storage):
         self.stored += x.numel()
 
     def statistics(self) -> Statistics:
-        """What was seen."""
-        return Statistics(self.low, self.high, self.counts)
+        """What was seen; nothing, at a site that was never used, counts as zero."""
+        low, high = (self.low, self.high) if self.stored else (0.0, 0.0)
+        return Statistics(low, high, self.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +155,11 @@ class Calibration:
     model: str
     images: int
     sites: dict[str, Statistics]
+    _chosen: dict[Any, FixedPoint] = field(default_factory=dict, init=False, repr=False)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Calibration":
+        """It never changes, so copies of a quantized network share it."""
+        return self
 
     @classmethod
     def record(cls, model: CapsNet, images: Tensor, *, batch_size: int = 50) -> "Calibration":
@@ -175,13 +181,13 @@ class Calibration:
             known = ", ".join(get_args(Points))
             raise FixedPointError(f"binary points by {points!r} are unknown: choose one of {known}")
         key = name, wordlength, signed, points
+        if name not in self.sites:
+            raise FixedPointError(
+                f"the calibration knows nothing of {name}: record one of this network"
+            )
         if key not in self._chosen:
             self._chosen[key] = self.sites[name].best(wordlength, signed=signed, points=points)
         return self._chosen[key]
-
-    @property
-    def _chosen(self) -> dict[Any, FixedPoint]:
-        return self.__dict__.setdefault("_memo", {})  # type: ignore[no-any-return]
 
     def check(self, model: CapsNet) -> None:
         """A calibration of another network is an error."""
@@ -208,9 +214,15 @@ class Calibration:
                 name: Statistics(float(extremes[name][0]), float(extremes[name][1]), counts)
                 for name, counts in file.tensors.items()
             }
-            return cls(file.header["calibration"], file.header["images"], sites)
-        except (KeyError, TypeError):
+            model, images = str(file.header["calibration"]), int(file.header["images"])
+        except (KeyError, TypeError, ValueError, IndexError):
             raise FixedPointError(f"{path} holds no calibration: record one") from None
+        for name, statistics in sites.items():
+            if statistics.counts.shape != (BINS,) or statistics.counts.dtype != torch.int64:
+                raise FixedPointError(
+                    f"{path} has another kind of histogram at {name}: record a new calibration"
+                )
+        return cls(model, images, sites)
 
 
 def _recorder(name: str, site: Site) -> Recorder | None:

@@ -4,7 +4,7 @@ A name is that of a layer (`block1`: block granularity) or of a part of one (`bl
 granularity). Which sites a name rules follows from the network; a plan is only numbers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -43,22 +43,25 @@ class Plan(Mapping[str, Wordlengths]):
     """Wordlengths by name, in the order of the network; immutable and hashable."""
 
     def __init__(self, layers: Mapping[str, Wordlengths]) -> None:
+        for name, q in layers.items():
+            if not isinstance(q, Wordlengths):
+                raise FixedPointError(f"the plan gives layer {name!r} {q!r}: give it Wordlengths")
         self._layers = dict(layers)
 
     def __getitem__(self, name: str) -> Wordlengths:
         return self._layers[name]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(self._layers)
 
     def __len__(self) -> int:
         return len(self._layers)
 
     def __hash__(self) -> int:
-        return hash(tuple(self._layers.items()))
+        return hash(frozenset(self._layers.items()))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Plan) and list(self.items()) == list(other.items())
+        return isinstance(other, Plan) and self._layers == other._layers
 
     def __repr__(self) -> str:
         return f"Plan({self})"
@@ -84,11 +87,14 @@ class Plan(Mapping[str, Wordlengths]):
 
     def replacing(self, **changes: Mapping[str, int]) -> "Plan":
         """A plan with other wordlengths: `replacing(weight={"conv": 5}, routing={"digit": 3})`."""
-        layers = {name: vars(q) | {} for name, q in self.items()}
+        layers: dict[str, dict[str, int | None]] = self.to_json()
         for what, by_name in changes.items():
             for name, wordlength in by_name.items():
+                if name not in layers:
+                    known = ", ".join(layers)
+                    raise FixedPointError(f"the plan has no layer {name!r}: it has {known}")
                 layers[name][what] = wordlength
-        return Plan({name: Wordlengths(**q) for name, q in layers.items()})
+        return Plan.from_json(layers)
 
     def to_json(self) -> dict[str, dict[str, int | None]]:
         """Plain values."""
@@ -97,20 +103,16 @@ class Plan(Mapping[str, Wordlengths]):
     @classmethod
     def from_json(cls, value: Any) -> "Plan":
         """Read what `to_json` wrote."""
-        try:
-            return cls({name: Wordlengths(**q) for name, q in value.items()})
-        except (AttributeError, TypeError):
-            raise FixedPointError(
-                f"{value!r} is not a plan: give wordlengths by layer, as in "
-                '{"conv": {"weight": 6, "activation": 6}}'
-            ) from None
+        if not isinstance(value, Mapping):
+            raise FixedPointError(f"{value!r} is not a plan: give wordlengths by layer{EXAMPLE}")
+        return cls({name: _wordlengths(name, q) for name, q in value.items()})
 
     def sites(self, model: nn.Sequential) -> dict[str, tuple[Site, int]]:
         """The wordlength of every site that the plan rules, by full name; checks the plan."""
         owners = _owners(model, self)
         names = {site: name for name, site in sites_of(model)}
         return {
-            names[site]: (site, wordlength_at(site, self[owner], owner))
+            names[site]: (site, wordlength_at(site, self[owner]))
             for owner, sites in owners.items()
             for site in sites
             if site.kind in RULED
@@ -118,6 +120,20 @@ class Plan(Mapping[str, Wordlengths]):
 
 
 RULED = (Kind.WEIGHT, Kind.ACTIVATION, Kind.ROUTING)
+EXAMPLE = ', as in {"conv": {"weight": 6, "activation": 6}}'
+
+
+def _wordlengths(name: object, value: Any) -> Wordlengths:
+    """One layer of a plan in JSON."""
+    try:
+        return Wordlengths(**value)
+    except TypeError:
+        raise FixedPointError(
+            f"the plan gives layer {name!r} {value!r}: give weight and activation wordlengths, "
+            f"and routing if it iterates{EXAMPLE}"
+        ) from None
+    except FixedPointError as error:
+        raise FixedPointError(f"the plan's layer {name!r}: {error}") from None
 
 
 def routed(sites: list[Site]) -> bool:
@@ -125,7 +141,7 @@ def routed(sites: list[Site]) -> bool:
     return any(site.kind is Kind.ROUTING for site in sites)
 
 
-def wordlength_at(site: Site, q: Wordlengths, owner: str) -> int:
+def wordlength_at(site: Site, q: Wordlengths) -> int:
     """Which of a part's wordlengths rules a site; routing defaults to that of activations."""
     if site.kind is Kind.WEIGHT:
         return q.weight
@@ -156,10 +172,12 @@ def _owners(model: nn.Sequential, plan: Plan) -> dict[str, list[Site]]:
     parts = next((option for option in options if set(option) == set(plan)), None)
     if parts is None:
         closest = max(options, key=lambda option: len(set(option) & set(plan)))
-        missing = [name for name in closest if name not in plan]
-        invented = [name for name in plan if name not in closest]
-        problem = f"misses {', '.join(missing)}" if missing else f"has {', '.join(invented)}"
-        raise FixedPointError(f"the plan {problem}: the network's layers are {', '.join(closest)}")
+        missing = ", ".join(name for name in closest if name not in plan)
+        invented = ", ".join(name for name in plan if name not in closest)
+        problems = [f"misses {missing}"] * bool(missing) + [f"invents {invented}"] * bool(invented)
+        raise FixedPointError(
+            f"the plan {' and '.join(problems)}: the network's layers are {', '.join(closest)}"
+        )
     for name, sites in parts.items():
         if plan[name].routing is not None and not routed(sites):
             raise FixedPointError(

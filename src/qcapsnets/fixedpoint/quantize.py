@@ -6,7 +6,8 @@ apply(quantized, another_plan)      # touches only the sites whose format change
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -17,7 +18,7 @@ from qcapsnets.fixedpoint.format import FixedPoint
 from qcapsnets.fixedpoint.plan import Plan
 from qcapsnets.fixedpoint.prepare import prepared
 from qcapsnets.fixedpoint.rounding import roundings
-from qcapsnets.fixedpoint.storage import Fixed, FixedWeights, Way
+from qcapsnets.fixedpoint.storage import Counts, Fixed, FixedWeights, Way
 from qcapsnets.models import CapsNet, Kind, Site, sites_of
 
 PIXEL = FixedPoint(8, PIXEL_FRACTION, signed=False)
@@ -49,17 +50,16 @@ def quantize(
     for name, site in sites_of(copy):
         if site.kind is Kind.IMAGE:
             site.storage = Fixed(name, PIXEL, way)
-    copy.quantization = Quantization(Plan({}), calibration, way, points)  # type: ignore[assignment]
+    copy.quantization = Quantization(Plan({}), calibration, way, points)
     apply(copy, plan)
     return copy
 
 
 def quantization_of(model: CapsNet) -> Quantization:
     """How a network was quantized; a float one is an error."""
-    found = getattr(model, "quantization", None)
-    if not isinstance(found, Quantization):
+    if not isinstance(model.quantization, Quantization):
         raise FixedPointError(f"{model.name} is not quantized: pass it through quantize first")
-    return found
+    return model.quantization
 
 
 def apply(quantized: CapsNet, plan: Plan) -> list[str]:
@@ -72,9 +72,19 @@ def apply(quantized: CapsNet, plan: Plan) -> list[str]:
             kind = FixedWeights if site.kind is Kind.WEIGHT else Fixed
             site.storage = kind(name, format, how.way)
             changed.append(name)
-    copy = Quantization(plan, how.calibration, how.way, how.points)
-    quantized.quantization = copy  # type: ignore[assignment]
+    quantized.quantization = replace(how, plan=plan)
     return changed
+
+
+@contextmanager
+def counting(quantized: CapsNet) -> Iterator[dict[str, Counts]]:
+    """Count what is stored, saturated and zero at each site, while the context lasts."""
+    storages = {name: storage for name, _, storage in fixed_sites(quantized)}
+    try:
+        yield {name: storage.count() for name, storage in storages.items()}
+    finally:
+        for storage in storages.values():
+            storage.counts = None
 
 
 def formats_of(quantized: CapsNet) -> dict[str, FixedPoint]:

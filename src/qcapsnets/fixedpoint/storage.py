@@ -72,6 +72,9 @@ class Way:
     rounding: Rounding
     seed: int
 
+    def __post_init__(self) -> None:
+        draws(self.seed, "seed", 0, ())  # a seed that cannot be is an error also if nothing draws
+
 
 class Around(Protocol):
     """Something that stands around a sum of products: it may count it, or know it already."""

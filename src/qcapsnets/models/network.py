@@ -19,6 +19,9 @@ UNNAMED = "unnamed"
 class CapsNet(nn.Sequential):
     """Named layers in order, for images of one shape, with capsules of the classes at the end."""
 
+    quantization: object | None = None
+    """How it was quantized, in a copy that `qcapsnets.fixedpoint` made."""
+
     def __init__(
         self, layers: Mapping[str, Layer], *, image_shape: tuple[int, int, int], classes: int
     ) -> None:
