@@ -1,0 +1,67 @@
+"""The README and its companions: code that runs, commands that exist, links that lead somewhere."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Program
+
+import qcapsnets
+from qcapsnets.data import datasets
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+
+
+def test_the_python_code(program: Program) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    before = set(datasets)
+    try:
+        exec(compile(code, "README.md", "exec"), {})
+    finally:
+        for name in set(datasets) - before:
+            datasets._values.pop(name)
+    assert Path("runs/mine/model.safetensors").exists()
+
+
+def test_the_commands(program: Program, few_digits: None) -> None:
+    lines = re.findall(r"^    qcapsnets (.*)$", README, re.MULTILINE)
+    assert len(lines) >= 5
+    for line in lines:
+        words = shlex.split(line)
+        words += ["--batch-size", "30"] if words[0] == "train" else []
+        ended = program(*words)
+        assert ended.code == 0, ended.err
+
+
+def test_the_two_commands() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    commands = re.findall(r"^    make (\w+) ", README, re.MULTILINE)
+    assert commands == ["demo", "test"]
+    assert all(f"\n{name}: " in makefile for name in commands)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert "://" in target or (ROOT / target).exists(), target
+
+
+def test_one_screen_of_recipes() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 45
+    for recipe in ("model", "rounding scheme", "data set", "exporter"):
+        assert re.search(rf"\*\*Add an? {recipe}\.\*\*", text)
+
+
+def test_licence_and_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text()
+    assert project["license"] == "Apache-2.0"
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {project['version']}\n" in citation
+    assert project["version"] == qcapsnets.__version__
