@@ -163,8 +163,12 @@ def carry_out(
     *,
     data_folder: Path | None = None,
     download: bool = True,
+    again: str | None = None,
 ) -> "TrainingResult":
-    """Train by these settings into a run folder; only the first of several processes returns."""
+    """Train by these settings into a run folder; only the first of several processes returns.
+
+    `again` is the command that continues an interrupted training.
+    """
     from qcapsnets.data import datasets
     from qcapsnets.training import train
 
@@ -181,8 +185,9 @@ def carry_out(
     fabric = _fabric(settings)
     if fabric.is_global_zero and not run.started:
         write_settings(run.settings, NAME, settings)
-    advice = f"`qcapsnets train {run.folder}` continues from the last checkpoint"
-    with interruptible(advice), output.progress(f"training {model.name}") as report:
+    again = again or f"qcapsnets train {run.folder}"
+    advice = interruptible(f"`{again}` continues from the last checkpoint")
+    with advice, output.progress(f"training {model.name}") as report:
         result = train(
             model,
             splits,
