@@ -16,6 +16,7 @@ from qcapsnets.cli import demo
 @pytest.fixture
 def short(few_digits: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "SETTINGS", replace(demo.SETTINGS, epochs=1, batch_size=30))
+    monkeypatch.setattr(demo, "STEPS", demo.STEPS[:2])  # a search needs a network that learned
 
 
 def test_demo(program: Program, short: None) -> None:
@@ -38,10 +39,12 @@ def test_a_second_call_has_nothing_to_train(program: Program, short: None) -> No
 
 @pytest.mark.slow
 def test_the_real_one(tmp_path: Path) -> None:
-    """At least 98 % of the test images within 2 minutes of 2 cores."""
+    """At least 98 % of the test images, and a verdict, within 4 minutes of 2 cores."""
     command = [sys.executable, "-m", "qcapsnets", "demo", "--json", "--quiet"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    assert json.loads(ended.stdout)["test"]["accuracy"] >= 0.98
-    assert after - before < 2 * 120
+    results = json.loads(ended.stdout)
+    assert results["test"]["accuracy"] >= 0.98
+    assert results["search"]["path"] == "A"
+    assert after - before < 2 * 240

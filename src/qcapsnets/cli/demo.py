@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from qcapsnets.cli import quantize
 from qcapsnets.cli.evaluate import Split, evaluate
 from qcapsnets.cli.options import Json, Quiet, example
 from qcapsnets.cli.output import Output
+from qcapsnets.cli.quantize import QuantizeSettings
 from qcapsnets.cli.runs import Run
 from qcapsnets.cli.train import TrainSettings, carry_out, settings_for
 
@@ -25,6 +27,8 @@ SETTINGS = TrainSettings(
     decoder="none",
     reconstruction=0.0,
 )
+
+SEARCH = QuantizeSettings(tolerance="1%", budget="3Mbit")
 
 
 @dataclass
@@ -47,7 +51,8 @@ class Step:
 def train(demo: Demo) -> None:
     """A small ShallowCaps on the bundled digits."""
     settings = settings_for(demo.run, None, vars(SETTINGS))
-    result = carry_out(settings, demo.run, demo.output)
+    again = f"qcapsnets demo {demo.run.folder}"
+    result = carry_out(settings, demo.run, demo.output, again=again)
     demo.results["validation_accuracy"] = result.validation_accuracy
 
 
@@ -58,9 +63,18 @@ def measure(demo: Demo) -> None:
     demo.results["test"] = result.to_json()
 
 
+def search(demo: Demo) -> None:
+    """Wordlengths for it, under all rounding schemes."""
+    settings = quantize.settings_for(demo.run, None, vars(SEARCH))
+    result = quantize.carry_out(settings, demo.run.folder, demo.run, demo.output)
+    demo.output.show(result)
+    demo.results["search"] = result.to_json()
+
+
 STEPS = [
     Step(f"Train {SETTINGS.model} on {SETTINGS.data}", train),
     Step("Measure its accuracy", measure),
+    Step("Search wordlengths", search),
 ]
 
 
@@ -69,7 +83,7 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a small network on the bundled digits and measure it; a second call continues."""
+    """Train a small network on the bundled digits and quantize it; a second call continues."""
     output = Output(as_json=json, quiet=quiet)
     demo = Demo(Run(run), output, {"run": str(run)})
     for number, step in enumerate(STEPS, 1):

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qcapsnets.cli.data import load_splits
-from qcapsnets.cli.errors import CommandError
 from qcapsnets.cli.options import DataFolder, Download, Json, Quiet, complete_dataset, example
 from qcapsnets.cli.output import Output
-from qcapsnets.cli.runs import Run
+from qcapsnets.cli.trained import trained
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -104,26 +102,10 @@ def evaluate(
     download: bool = True,
 ) -> Evaluation:
     """Count; the data are those of the run unless others are named."""
-    from qcapsnets.models.weights import load_model
-
-    run, file = Run.of(target)
-    begun = run.trained_with()
-    name = data or begun.get("data")
-    if name is None:
-        raise CommandError(f"{target} does not say what it was trained on: name it by --data")
-    own = begun if name == begun.get("data") else {}
-    model, _ = load_model(file)
-    splits = load_splits(
-        name,
-        output,
-        data_folder=data_folder,
-        download=download,
-        validation=own.get("validation"),
-        size=own.get("size"),
-    )
-    images: ImageSet = getattr(splits, split)
-    right = _count(model, images, output)
-    return Evaluation(model.name, name, str(split), len(images), right)
+    found = trained(target, output, data=data, data_folder=data_folder, download=download)
+    images: ImageSet = getattr(found.splits, split)
+    right = _count(found.model, images, output)
+    return Evaluation(found.model.name, found.data, str(split), len(images), right)
 
 
 def _count(model: "CapsNet", images: "ImageSet", output: Output) -> int:
