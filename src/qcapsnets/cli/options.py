@@ -1,6 +1,5 @@
 """Options that several commands share, and the names that a shell can complete."""
 
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +21,8 @@ def complete_dataset(incomplete: str) -> list[str]:
 
 
 def _starting(incomplete: str, names: tuple[str, ...], group: str) -> list[str]:
+    from importlib.metadata import entry_points  # slow to import, for a shell's TAB only
+
     others = (point.name for point in entry_points(group=group))
     return [name for name in dict.fromkeys([*names, *others]) if name.startswith(incomplete)]
 
