@@ -34,7 +34,10 @@ def test_the_commands(program: Program, few_digits: None) -> None:
         words = shlex.split(line)
         words += ["--batch-size", "30"] if words[0] == "train" else []
         ended = program(*words)
-        assert ended.code == 0, ended.err
+        if words[0] == "quantize":  # these few digits teach nothing worth preserving
+            assert "no better than" in ended.err
+        else:
+            assert ended.code == 0, ended.err
 
 
 def test_the_two_commands() -> None:

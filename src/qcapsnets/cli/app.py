@@ -4,6 +4,7 @@ Nothing here or in the files of the commands imports torch before a command runs
 and completion are quick. A command is a function in a file of its own, added below.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -49,6 +50,8 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (by default, the process's own); returns the exit code."""
+    # Threads that wait by spinning make torch many times slower on a machine that others use too.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         code = get_command(app).main(arguments, prog_name=NAME, standalone_mode=False)
     except Interrupted as stop:
