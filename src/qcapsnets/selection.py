@@ -7,7 +7,7 @@ then the simplest scheme. Only Path B: the most accurate `model_memory` and the 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from qcapsnets.fixedpoint.plan import Plan
 from qcapsnets.fixedpoint.rounding import roundings
@@ -35,7 +35,21 @@ class Choice:
     reasons: tuple[str, ...]
 
 
-Key = Callable[[Candidate], tuple[Any, ...]]
+@dataclass(frozen=True)
+class Criterion:
+    """What is better when it is less, and how that reads."""
+
+    key: Callable[[Candidate], int]
+    words: Callable[[Candidate], str]
+
+
+WEIGHTS = Criterion(
+    lambda c: c.weight_bits, lambda c: f"the least weight memory ({c.weight_bits:,} bits)"
+)
+ACTIVATIONS = Criterion(
+    lambda c: c.activation_bits, lambda c: f"the fewest activation bits ({c.activation_bits:,})"
+)
+ACCURACY = Criterion(lambda c: -c.right, lambda c: f"the most images right ({c.right:,})")
 
 
 def select(candidates: list[Candidate]) -> Choice:
@@ -45,20 +59,14 @@ def select(candidates: list[Candidate]) -> Choice:
         return _path_a(satisfied, dropped=len({c.rounding for c in candidates if c.path == "B"}))
     memory = [c for c in candidates if c.name == "model_memory"]
     accurate = [c for c in candidates if c.name == "model_accuracy"]
-    most_accurate, why_memory = _best(memory, lambda c: (-c.right,), ("the most images right",))
-    smallest, why_accuracy = _best(
-        accurate, lambda c: (c.weight_bits,), ("the least weight memory",)
-    )
+    most_accurate, why_memory = _best(memory, ACCURACY)
+    smallest, why_accuracy = _best(accurate, WEIGHTS)
     none = "no scheme met both constraints (Path B)"
     return Choice("B", (most_accurate, smallest), (none, why_memory, why_accuracy))
 
 
 def _path_a(satisfied: list[Candidate], dropped: int) -> Choice:
-    best, why = _best(
-        satisfied,
-        lambda c: (c.weight_bits, c.activation_bits),
-        ("the least weight memory", "the fewest activation bits"),
-    )
+    best, why = _best(satisfied, WEIGHTS, ACTIVATIONS)
     reasons = [
         f"{len(satisfied)} of {len(satisfied) + dropped} schemes met both constraints (Path A)"
     ]
@@ -67,22 +75,20 @@ def _path_a(satisfied: list[Candidate], dropped: int) -> Choice:
     return Choice("A", (best,), (*reasons, why))
 
 
-def _best(
-    candidates: list[Candidate], key: Key, criteria: tuple[str, ...]
-) -> tuple[Candidate, str]:
-    """The first by `key`, then by simplicity of the scheme; and what decided."""
-    ranked = sorted(candidates, key=lambda c: (*key(c), roundings[c.rounding].simplicity))
-    best = ranked[0]
-    if len(ranked) == 1:
-        return best, f"{best.name}: {best.rounding} is the only candidate"
-    deciding = next(
-        (
-            criterion
-            for index, criterion in enumerate(criteria)
-            if key(best)[: index + 1] != key(ranked[1])[: index + 1]
-        ),
-        f"the simplest scheme among equals (next: {ranked[1].rounding})",
-    )
-    return best, f"{best.name}: {best.rounding} has {deciding}" if deciding in criteria else (
-        f"{best.name}: {best.rounding} is {deciding}"
-    )
+def _best(candidates: list[Candidate], *criteria: Criterion) -> tuple[Candidate, str]:
+    """The first by the criteria in turn, then by simplicity of the scheme; and what decided."""
+
+    def key(candidate: Candidate) -> list[int]:
+        return [criterion.key(candidate) for criterion in criteria]
+
+    ranked = sorted(candidates, key=lambda c: (key(c), roundings[c.rounding].simplicity))
+    best, others = ranked[0], ranked[1:]
+    chosen = f"{best.name}: {best.rounding}"
+    if not others:
+        return best, f"{chosen} is the only candidate"
+    second = others[0]
+    for criterion in criteria:
+        if criterion.key(best) != criterion.key(second):
+            return best, f"{chosen} has {criterion.words(best)}, before {second.rounding}"
+    shared = " and ".join(criterion.words(best) for criterion in criteria)
+    return best, f"{chosen} is the simplest scheme with {shared}, before {second.rounding}"

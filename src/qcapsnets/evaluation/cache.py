@@ -1,7 +1,7 @@
 """Tensors on a grid, kept as narrow integer codes, the least recently used out first."""
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,15 @@ NARROW = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 DEFAULT_BYTES = 2 << 30
 
 
+def narrowest(range_: Range) -> torch.dtype | None:
+    """The smallest integer type for the codes of a range, if there is one."""
+    for dtype in NARROW:
+        limits = torch.iinfo(dtype)
+        if limits.min <= range_.low and range_.high <= limits.max:
+            return dtype
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Codes:
     """A tensor of values on a grid, as integers."""
@@ -22,14 +31,9 @@ class Codes:
     dtype: torch.dtype
 
     @classmethod
-    def of(cls, values: Tensor, range_: Range) -> "Codes":
-        """Narrow codes of values that lie in a range."""
-        narrow = next(
-            dtype
-            for dtype in NARROW
-            if torch.iinfo(dtype).min <= range_.low and range_.high <= torch.iinfo(dtype).max
-        )
-        return cls(values.mul(2.0**range_.fraction).to(narrow), range_.fraction, values.dtype)
+    def of(cls, values: Tensor, fraction: int, narrow: torch.dtype) -> "Codes":
+        """The codes of values, which `narrow` must be able to hold."""
+        return cls(values.mul(2.0**fraction).to(narrow), fraction, values.dtype)
 
     def values(self) -> Tensor:
         """The same tensor again."""
@@ -49,6 +53,10 @@ class Cache:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def keys(self) -> Sequence[Hashable]:
+        """Keys, the next to go first."""
+        return tuple(self._entries)
 
     def get(self, key: Hashable) -> Tensor | None:
         """The tensor under `key`, which becomes the last to go."""

@@ -8,7 +8,8 @@ A network is a sequence, so what was computed before the first site that changes
 inputs of layers, and the sums of a layer's first convolution where only what follows has changed.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -16,18 +17,26 @@ from torch import Tensor
 
 from qcapsnets.data import ImageSet, to_inputs
 from qcapsnets.errors import EvaluationError
-from qcapsnets.evaluation.cache import DEFAULT_BYTES, Cache, Codes
+from qcapsnets.evaluation.cache import DEFAULT_BYTES, Cache, Codes, narrowest
 from qcapsnets.evaluation.reference import Reference
 from qcapsnets.fixedpoint.calibration import Calibration, Points
-from qcapsnets.fixedpoint.exact import Accumulation
+from qcapsnets.fixedpoint.exact import Accumulation, Range
 from qcapsnets.fixedpoint.plan import Plan
 from qcapsnets.fixedpoint.quantize import apply, fixed_sites, quantize
 from qcapsnets.fixedpoint.storage import Fixed, range_of
 from qcapsnets.models import CapsNet, Layer, layers_of, lengths, sites_of
 
-BATCH = 50
+SMALLEST_BATCH, LARGEST_BATCH = 10, 50
+GROWTH = 4
+"""Batches grow by the images seen so far over this: hopeless plans fail within the first few."""
 SHARE = 4
 """A tensor is kept only if all images' worth of it fits this share of the cache."""
+
+
+def batch_end(start: int) -> int:
+    """Where the batch that begins at `start` ends: the same for every plan, so that all share."""
+    size = start // GROWTH // SMALLEST_BATCH * SMALLEST_BATCH
+    return start + min(max(size, SMALLEST_BATCH), LARGEST_BATCH)
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,13 @@ class Measurement:
             return True
         return False if self.total - self.wrong < minimum else None
 
+    def settles(self, minimum: int | None) -> bool:
+        """Whether no more images are needed for the verdict; without a minimum, for the count."""
+        return self.complete if minimum is None else self.verdict(minimum) is not None
+
+
+Watch = Callable[[Measurement], None]
+
 
 class Evaluator:
     """Counts right answers of one float network on one set of images, under any plan."""
@@ -92,62 +108,82 @@ class Evaluator:
 
     def accuracy(self, plan: Plan) -> float:
         """The share of all images that are right."""
-        return self.count(plan, lambda _: None).accuracy
+        return self.count(plan).accuracy
 
     def at_least(self, plan: Plan, minimum: int) -> bool:
         """Whether at least `minimum` images are right."""
-        return bool(self.count(plan, lambda m: m.verdict(minimum)).verdict(minimum))
+        return bool(self.count(plan, minimum).verdict(minimum))
+
+    def measured(self, plan: Plan) -> Measurement:
+        """What is known of a plan so far."""
+        return self.known.get(plan, Measurement(0, 0, self.total))
 
     def remember(self, plan: Plan, measurement: Measurement) -> None:
         """Take over what was measured before."""
-        known = self.known.get(plan)
-        if known is None or measurement.seen > known.seen:
+        if measurement.seen > self.measured(plan).seen:
             self.known[plan] = measurement
 
-    def count(self, plan: Plan, decide: Callable[[Measurement], bool | None]) -> Measurement:
-        """Count images, hardest first, until `decide` has an answer or none is left."""
-        now = self.known.get(plan, Measurement(0, 0, self.total))
-        if decide(now) is None and not now.complete:
-            network = self._filled(plan)
+    def count(
+        self, plan: Plan, minimum: int | None = None, watch: Watch | None = None
+    ) -> Measurement:
+        """Count images, hardest first, until the verdict is certain; without a minimum, all."""
+        now = self.measured(plan)
+        if now.settles(minimum):
+            return now
+        with self._filled(plan) as network:
             keys = _prefix_keys(network)
-            while decide(now) is None and not now.complete:
+            while not now.settles(minimum):
                 right = self._right(network, keys, now.seen)
                 now = Measurement(now.seen + len(right), now.right + int(right.sum()), self.total)
-            self.known[plan] = now
+                if watch is not None:
+                    watch(now)
+        self.known[plan] = now
         return now
 
-    def _filled(self, plan: Plan) -> CapsNet:
+    @contextmanager
+    def _filled(self, plan: Plan) -> Iterator[CapsNet]:
+        """The network under a plan, every sum of which passes through `_around`.
+
+        Only for a while: a network that led back here for good would keep the cache alive.
+        """
         if self._network is None:
             self._network = self._quantize(plan)
         else:
             apply(self._network, plan)
-        for _, _, storage in fixed_sites(self._network):
-            storage.around = self._around
-        return self._network
+        storages = [storage for _, _, storage in fixed_sites(self._network)]
+        try:
+            for storage in storages:
+                storage.around = self._around
+            yield self._network
+        finally:
+            for storage in storages:
+                storage.around = None
+            self._entry = {}
 
     @torch.no_grad()
     def _right(self, network: CapsNet, keys: list[Hashable], start: int) -> Tensor:
         """Which of the images of the batch at `start` are right."""
         layers = list(layers_of(network).values())
-        labels = self.images.labels[start : start + BATCH]
-        first, x = self._resume(layers, keys, start)
+        batch = slice(start, min(batch_end(start), self.total))
+        first, x = self._resume(layers, keys, batch)
         for index in range(first, len(layers)):
             self._entry = _entry(layers, keys, index, start)
             x = layers[index](x)
             if index + 1 < len(layers):
                 place = layers[index + 1].source
-                self._keep((keys[index], start), Codes.of(x, range_of(place.storage)))
-        self._entry = {}
-        return lengths(x).argmax(1).cpu() == labels
+                self._keep((keys[index], start), x, range_of(place.storage))
+        return lengths(x).argmax(1).cpu() == self.images.labels[batch]
 
-    def _resume(self, layers: list[Layer], keys: list[Hashable], start: int) -> tuple[int, Tensor]:
+    def _resume(
+        self, layers: list[Layer], keys: list[Hashable], batch: slice
+    ) -> tuple[int, Tensor]:
         """The first layer that must be computed, and its input."""
         for index in range(len(layers) - 1, 0, -1):
-            kept = self._cache.get((keys[index - 1], start))
+            kept = self._cache.get((keys[index - 1], batch.start))
             if kept is not None:
                 return index, kept
         device = next(layers[0].parameters()).device
-        return 0, to_inputs(self.images.images[start : start + BATCH].to(device))
+        return 0, to_inputs(self.images.images[batch].to(device))
 
     def _around(
         self, storage: Fixed, how: Accumulation, terms: int, compute: Callable[[], Tensor]
@@ -160,12 +196,16 @@ class Evaluator:
         result = compute()
         self.work += result.numel() * terms
         if key is not None and how.exact:
-            self._keep(key, Codes.of(result, how.result))
+            self._keep(key, result, how.result)
         return result
 
-    def _keep(self, key: Hashable, codes: Codes) -> None:
-        if codes.bytes * self.total <= self._cache.limit // SHARE * len(codes.codes):
-            self._cache.put(key, codes)
+    def _keep(self, key: Hashable, x: Tensor, range_: Range) -> None:
+        narrow = narrowest(range_)
+        if narrow is None:
+            return
+        of_an_image = x.numel() // len(x) * narrow.itemsize
+        if of_an_image * self.total <= self._cache.limit // SHARE:
+            self._cache.put(key, Codes.of(x, range_.fraction, narrow))
 
 
 def _prefix_keys(network: CapsNet) -> list[Hashable]:

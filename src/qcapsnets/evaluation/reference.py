@@ -1,5 +1,6 @@
 """The float network on the images of a search: computed once, shared by every scheme."""
 
+import hashlib
 from dataclasses import dataclass
 
 import torch
@@ -31,6 +32,13 @@ class Reference:
     def accuracy(self) -> float:
         """The share of images that are right."""
         return self.correct / len(self.right)
+
+    @property
+    def fingerprint(self) -> str:
+        """A short name for exactly these answers and this order."""
+        digest = hashlib.sha256(self.right.numpy().tobytes())
+        digest.update(self.order.numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     @classmethod
     def of(cls, model: CapsNet, images: ImageSet) -> "Reference":

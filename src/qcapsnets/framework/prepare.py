@@ -1,5 +1,6 @@
 """What all schemes share: calibration and the float network's answers, kept in the run folder."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from qcapsnets.data import ImageSet, Splits
@@ -9,6 +10,7 @@ from qcapsnets.fixedpoint.calibration import Calibration
 from qcapsnets.models import CapsNet
 from qcapsnets.models.weights import TensorFile, fingerprint, read_tensors, write_tensors
 from qcapsnets.search import Problem, Settings
+from qcapsnets.search.journal import check_same
 from qcapsnets.training import fingerprint as data_fingerprint
 
 CALIBRATION = "calibration.safetensors"
@@ -54,28 +56,49 @@ def warnings_of(problem: Problem) -> list[str]:
     return []
 
 
-def calibrate(model: CapsNet, splits: Splits, settings: Settings, folder: Path) -> Calibration:
-    """The calibration in the folder if it is of this network, else a new one."""
-    path = folder / CALIBRATION
-    count = min(settings.calibration_images, len(splits.train))
-    if path.exists():
-        found = Calibration.load(path)
-        if found.model == fingerprint(model) and found.images == count:
-            return found
-    calibration = Calibration.record(model, splits.train.images[:count])
-    calibration.save(path)
-    return calibration
+def calibration_images(splits: Splits, settings: Settings) -> ImageSet:
+    """The training images that binary points are chosen by."""
+    return splits.train.select(range(min(settings.calibration_images, len(splits.train))))
 
 
-def refer(model: CapsNet, images: ImageSet, folder: Path) -> Reference:
-    """The float network's answers in the folder if they are of these images, else new ones."""
-    path = folder / REFERENCE
-    identity = {"model": fingerprint(model), "data": data_fingerprint(images)}
-    if path.exists():
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """The files that all schemes share, and what they must be of."""
+
+    folder: Path
+    model: CapsNet
+    images: ImageSet
+    calibration: ImageSet
+
+    def reference(self) -> Reference:
+        """The float network's answers in the folder, or new ones; those of another are refused."""
+        path = self.folder / REFERENCE
+        if not path.exists():
+            return Reference.of(self.model, self.images)
         file = read_tensors(path, SearchError)
-        if file.header == identity:
-            return Reference(file.tensors["right"], file.tensors["order"])
-    reference = Reference.of(model, images)
-    tensors = {"right": reference.right, "order": reference.order}
-    write_tensors(path, TensorFile(tensors, identity), SearchError)
-    return reference
+        check_same(file.header, self._identity(), path)
+        return Reference(file.tensors["right"], file.tensors["order"])
+
+    def claim(self, reference: Reference) -> Calibration:
+        """Keep the answers: from now on the folder is of this search. The calibration of it."""
+        path = self.folder / REFERENCE
+        if not path.exists():
+            (self.folder / CALIBRATION).unlink(missing_ok=True)  # of whatever was here before
+            tensors = {"right": reference.right, "order": reference.order}
+            write_tensors(path, TensorFile(tensors, self._identity()), SearchError)
+        return self._calibrated()
+
+    def _calibrated(self) -> Calibration:
+        path = self.folder / CALIBRATION
+        if path.exists():
+            return Calibration.load(path)
+        calibration = Calibration.record(self.model, self.calibration.images)
+        calibration.save(path)
+        return calibration
+
+    def _identity(self) -> dict[str, str]:
+        return {
+            "model": fingerprint(self.model),
+            "data": data_fingerprint(self.images),
+            "calibration images": data_fingerprint(self.calibration),
+        }

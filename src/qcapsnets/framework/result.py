@@ -102,10 +102,15 @@ class Result:
                 f"(budget {bits_in_words(self.budget_bits)}), {first.weight_reduction:.2f}x less."
             )
         memory, accurate = self.chosen
+        taken = f"{bits_in_words(accurate.weight_bits)} ({accurate.weight_reduction:.2f}x less)"
+        other = (
+            f"the target takes {taken}"
+            if accurate.meets_accuracy
+            else f"even {taken} reach only {accurate.search_accuracy:.2%}"
+        )
         return (
             f"The constraints cannot both be met: within {bits_in_words(self.budget_bits)} "
-            f"{memory.search_accuracy:.2%} are right (target {self.target:.2%}), and the target "
-            f"takes {bits_in_words(accurate.weight_bits)} ({accurate.weight_reduction:.2f}x less)."
+            f"{memory.search_accuracy:.2%} are right (target {self.target:.2%}), and {other}."
         )
 
     def __rich__(self) -> RenderableType:

@@ -18,22 +18,31 @@ from qcapsnets.accounting import (
 )
 from qcapsnets.data import ImageSet, Splits
 from qcapsnets.errors import SearchError
-from qcapsnets.evaluation import Paired, wilson
+from qcapsnets.evaluation import Paired, Reference, wilson
 from qcapsnets.export.packed import save_packed
-from qcapsnets.files import write_atomically
+from qcapsnets.files import discard_leftovers, write_atomically
 from qcapsnets.fixedpoint.plan import Plan
 from qcapsnets.fixedpoint.quantize import formats_of, inexact_sites, quantize
 from qcapsnets.framework.prepare import (
-    calibrate,
+    Shared,
+    calibration_images,
     check_data,
     check_reference,
-    refer,
     warnings_of,
 )
 from qcapsnets.framework.result import Measured, ModelReport, Result, SchemeReport
 from qcapsnets.models import CapsNet
 from qcapsnets.models.weights import fingerprint
-from qcapsnets.search import Event, Executor, Job, Outcome, Problem, Processes, Settings
+from qcapsnets.search import (
+    Event,
+    Executor,
+    Job,
+    Outcome,
+    Problem,
+    Processes,
+    Settings,
+    strategies,
+)
 from qcapsnets.search.lock import locked
 from qcapsnets.selection import Candidate, Choice, select
 from qcapsnets.training import fingerprint as data_fingerprint
@@ -56,6 +65,8 @@ def run(
 ) -> Result:
     """Search wordlengths for a trained network; an interrupted run in the folder goes on."""
     with locked(folder):
+        for place in (folder, folder / MODELS):
+            discard_leftovers(place)
         framework = _Framework(model, splits, settings, folder, data_name)
         outcomes = (executor or Processes()).run(framework.jobs(), observe)
         result = framework.conclude(outcomes)
@@ -72,12 +83,14 @@ class _Framework:
     ) -> None:
         self.model, self.splits, self.settings = model.eval(), splits, settings
         self.folder, self.data_name = folder, data_name
+        strategies[settings.strategy]  # an unknown one is an error before anything is computed
         self.images: ImageSet = getattr(splits, settings.search_split)
         check_data(model, self.images, settings.search_split)
-        self.reference = refer(model, self.images, folder)
+        shared = Shared(folder, model, self.images, calibration_images(splits, settings))
+        self.reference = shared.reference()
         check_reference(self.reference, self.images)
         self.problem = Problem.of(model, settings, self.reference.correct, len(self.images))
-        self.calibration = calibrate(model, splits, settings, folder)
+        self.calibration = shared.claim(self.reference)
         self.inventory = Inventory.of(model)
 
     def jobs(self) -> list[Job]:
@@ -100,19 +113,18 @@ class _Framework:
         found = list(zip(self.settings.roundings, outcomes, strict=True))
         candidates = [c for rounding, outcome in found for c in self._candidates(rounding, outcome)]
         choice = select(candidates)
-        before = predict(self.model, self.splits.test.images) == self.splits.test.labels
+        before = Reference.of(self.model, self.splits.test).right
         chosen = tuple(self._measure(candidate, before) for candidate in choice.chosen)
         return self._result(found, choice, chosen, _measured(before))
 
     def _candidates(self, rounding: str, outcome: Outcome) -> list[Candidate]:
-        rights = {step.plan: step.right for step in outcome.steps}
         return [
             Candidate(
                 name=name,
                 rounding=rounding,
                 path=outcome.path,
                 plan=plan,
-                right=rights[plan],
+                right=outcome.right(name),
                 weight_bits=self.inventory.weight_bits(plan),
                 activation_bits=self.inventory.activation_bits(plan),
             )

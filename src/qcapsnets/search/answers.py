@@ -9,8 +9,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from qcapsnets.errors import FixedPointError, SearchError
 from qcapsnets.evaluation import Evaluator, Measurement
 from qcapsnets.fixedpoint.plan import SHORTEST, Plan
 from qcapsnets.search.cost import Cost
@@ -22,7 +24,11 @@ PlanOf = Callable[[int], Plan]
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a person who waits would like to know."""
+    """Something that a person who waits would like to know.
+
+    `seen` of `total` images are counted of the current plan; `plans` and `images` are those of
+    the whole search so far.
+    """
 
     rounding: str
     step: str
@@ -30,6 +36,8 @@ class Event:
     plans: int
     images: int
     best: str
+    seen: int
+    total: int
 
 
 class Answers(ABC):
@@ -49,25 +57,24 @@ class Answers(ABC):
         self.cost = Cost()
         self._recalled: dict[Plan, list[dict[str, Any]]] = {}
         for line in journal:
-            self._recalled.setdefault(Plan.from_json(line["plan"]), []).append(line)
+            self._recalled.setdefault(_plan_of(line, journal.path), []).append(line)
 
     def accuracy(self, plan: Plan) -> int:
         """How many images are right, counted to the end."""
-        return self._ask(plan, lambda m: m.complete or None).right
+        return self._ask(plan, None).right
 
     def at_least(self, plan: Plan, minimum: int) -> bool:
         """Whether at least `minimum` images are right."""
-        return bool(self._ask(plan, lambda m: m.verdict(minimum)).verdict(minimum))
+        return bool(self._ask(plan, minimum).verdict(minimum))
 
-    def _ask(self, plan: Plan, decide: Callable[[Measurement], bool | None]) -> Measurement:
-        nothing = Measurement(0, 0, self.evaluator.total)
-        before = self.evaluator.known.get(plan, nothing)
-        while decide(before) is None and self._recall(plan):
-            before = self.evaluator.known[plan]
-        if decide(before) is not None:
+    def _ask(self, plan: Plan, minimum: int | None) -> Measurement:
+        before = self.evaluator.measured(plan)
+        while not before.settles(minimum) and self._recall(plan):
+            before = self.evaluator.measured(plan)
+        if before.settles(minimum):
             return before
         started, work = time.monotonic(), self.evaluator.work
-        after = self.evaluator.count(plan, decide)
+        after = self.evaluator.count(plan, minimum, lambda now: self._tell(plan, before, now))
         line = {
             "plan": plan.to_json(),
             "step": self.step,
@@ -80,7 +87,6 @@ class Answers(ABC):
         }
         self._spend(line)
         self.journal.append(line)
-        self._tell(plan)
         return after
 
     def _recall(self, plan: Plan) -> bool:
@@ -101,11 +107,20 @@ class Answers(ABC):
             seconds=line["seconds"],
         )
 
-    def _tell(self, plan: Plan) -> None:
+    def _tell(self, plan: Plan, before: Measurement, now: Measurement) -> None:
         if self.observe is not None:
-            cost = self.cost
-            event = Event(self.rounding, self.step, str(plan), cost.plans, cost.images, self.best)
-            self.observe(event)
+            self.observe(
+                Event(
+                    rounding=self.rounding,
+                    step=self.step,
+                    plan=str(plan),
+                    plans=self.cost.plans + (before.seen == 0),
+                    images=self.cost.images + now.seen - before.seen,
+                    best=self.best,
+                    seen=now.seen,
+                    total=now.total,
+                )
+            )
 
     @abstractmethod
     def enough(self, plan: Plan, minimum: int) -> bool:
@@ -121,14 +136,20 @@ class Answers(ABC):
 
 
 class Fast(Answers):
-    """Early verdicts, climbing from the shortest wordlength."""
+    """Early verdicts, climbing from short wordlengths to the first that passes.
+
+    Where longer wordlengths are never worse, that is the paper's answer; else it is never a
+    longer one. The shortest of all is asked about only if the next one passes, as in the paper.
+    """
 
     def enough(self, plan: Plan, minimum: int) -> bool:
         return self.at_least(plan, minimum)
 
     def shortest(self, plan_of: PlanOf, passing: int, minimum: int) -> int:
-        climb = range(SHORTEST, passing)
-        return next((q for q in climb if self.at_least(plan_of(q), minimum)), passing)
+        climb = range(SHORTEST + 1, passing)
+        q = next((q for q in climb if self.at_least(plan_of(q), minimum)), passing)
+        below = q == SHORTEST + 1 and self.at_least(plan_of(SHORTEST), minimum)
+        return SHORTEST if below else q
 
     def shortest_of_all(self, plan_of: PlanOf, longest: int, minimum: int) -> int:
         return self.shortest(plan_of, longest, minimum)
@@ -154,6 +175,17 @@ class Literal(Answers):
             else:
                 low = middle + 1
         return high
+
+
+def _plan_of(line: dict[str, Any], path: Path) -> Plan:
+    """The plan of a journal's line; a line that is no measurement is an error."""
+    try:
+        if all(type(line[key]) is int for key in ("from", "seen", "right", "total", "macs")):
+            float(line["seconds"])
+            return Plan.from_json(line["plan"])
+    except (KeyError, TypeError, ValueError, FixedPointError):
+        pass
+    raise SearchError(f"{path} has a line that is no measurement: remove it to start over")
 
 
 MODES: dict[Mode, type[Answers]] = {"fast": Fast, "literal": Literal}

@@ -7,55 +7,66 @@ one measurement of one plan. A line that a kill cut short is dropped when the jo
 import json
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from qcapsnets.errors import SearchError
+from qcapsnets.search.lock import locked_file
+
+PATIENCE = 10.0
+"""Seconds to wait for the writer of a search that was killed, which ends soon after it."""
 
 
 class Journal:
-    """Measurements on disk, in the order in which they were made."""
+    """Measurements on disk, in the order in which they were made; one writer at a time."""
 
     def __init__(self, path: Path, identity: dict[str, Any]) -> None:
         self.path = path
         self.identity: dict[str, Any] = json.loads(json.dumps(identity))
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        self._held = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(locked_file(self.path, PATIENCE))
             self._open()
-        except OSError as problem:
-            raise SearchError(
-                f"cannot write {path}: {problem.strerror}; choose a folder that can be written"
-            ) from problem
+            self._held = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._held.close()
 
     def _open(self) -> None:
         lines = self._whole_lines()
+        if lines:
+            check_same(json.loads(lines[0]), self.identity, self.path)
+        try:
+            os.truncate(self.path, sum(len(line) + 1 for line in lines))
+        except OSError as problem:
+            raise SearchError(
+                f"cannot write {self.path}: {problem.strerror}; choose a folder that can be written"
+            ) from problem
         if not lines:
-            self.path.write_text("")
             self.append(self.identity)
-            return
-        self._check(json.loads(lines[0]))
-        os.truncate(self.path, sum(len(line) + 1 for line in lines))
 
     def _whole_lines(self) -> list[bytes]:
         """Lines up to the first that is not a whole JSON object."""
-        if not self.path.exists():
-            return []
         whole = []
         for line in self.path.read_bytes().split(b"\n")[:-1]:
             try:
-                json.loads(line)
+                value = json.loads(line)
             except ValueError:
+                break
+            if not isinstance(value, dict):
                 break
             whole.append(line)
         return whole
-
-    def _check(self, found: dict[str, Any]) -> None:
-        for key, value in self.identity.items():
-            if found.get(key) != value:
-                raise SearchError(
-                    f"{self.path} is of another search: its {key} is {_short(found.get(key))}, "
-                    f"not {_short(value)}; use the same or another folder"
-                )
 
     def append(self, line: dict[str, Any]) -> None:
         """Add one line, on disk before this returns."""
@@ -72,6 +83,27 @@ class Journal:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter([json.loads(line) for line in self._whole_lines()[1:]])
+
+
+def check_same(found: dict[str, Any], expected: dict[str, Any], path: Path) -> None:
+    """What was left by another search is refused, and the first difference named."""
+    different = _difference(found, expected)
+    if different is not None:
+        name, there, here = different
+        raise SearchError(
+            f"{path} is of another search: its {name} is {_short(there)}, "
+            f"not {_short(here)}; use the same or another folder"
+        )
+
+
+def _difference(found: Any, expected: Any, name: str = "") -> tuple[str, Any, Any] | None:
+    if found == expected:
+        return None
+    if not (isinstance(found, dict) and isinstance(expected, dict)):
+        return name, found, expected
+    keys = dict.fromkeys([*expected, *found])
+    parts = (_difference(found.get(k), expected.get(k), f"{name} {k}" if name else k) for k in keys)
+    return next(part for part in parts if part is not None)
 
 
 def _short(value: Any) -> str:

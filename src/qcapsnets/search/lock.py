@@ -1,6 +1,7 @@
-"""One process at a time in a run folder; the lock goes with the process, however it ends."""
+"""One process at a time in a run folder; a lock goes with its process, however that ends."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,25 +13,45 @@ try:
 except ImportError:  # Windows has no flock; two searches in one folder are then not noticed
     fcntl = None  # type: ignore[assignment]
 
+PAUSE = 0.05
+
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder, or say that somebody else does."""
-    path = folder / ".lock"
+    """Hold a folder, or say that somebody else does."""
+    with locked_file(folder / ".lock"):
+        yield
+
+
+@contextmanager
+def locked_file(path: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold a file, which is made if need be; wait for whoever holds it, but not for long."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_CREAT | os.O_RDWR)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
     except OSError as problem:
         raise SearchError(
-            f"cannot write {folder}: {problem.strerror}; choose a folder that can be written"
+            f"cannot write {path.parent}: {problem.strerror}; choose a folder that can be written"
         ) from problem
     try:
-        if fcntl is not None:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        end = time.monotonic() + patience
+        while not _taken(handle):
+            if time.monotonic() >= end:
+                raise SearchError(
+                    f"another process works in {path.parent}: wait for it, or choose another folder"
+                )
+            time.sleep(PAUSE)
         yield
-    except BlockingIOError:
-        raise SearchError(
-            f"another process works in {folder}: wait for it, or choose another folder"
-        ) from None
     finally:
         os.close(handle)
+
+
+def _taken(handle: int) -> bool:
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # a file system without locks
+    return True

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from qcapsnets.fixedpoint.plan import LONGEST, Plan
+from qcapsnets.fixedpoint.plan import LONGEST, Plan, Wordlengths
 from qcapsnets.search.answers import Answers
 from qcapsnets.search.cost import Cost
 from qcapsnets.search.problem import Problem
@@ -48,6 +48,23 @@ class Walk:
         """A count of images as a percentage."""
         return f"{right / self.problem.total:.2%}"
 
+    @property
+    def target(self) -> str:
+        """The target accuracy as a percentage."""
+        return f"{float(self.problem.target):.2%}"
+
+
+@dataclass(frozen=True)
+class Wordlength:
+    """Which of a layer's wordlengths LayerWise shortens: how to read it and how to change it."""
+
+    of: Callable[[Wordlengths], int]
+    change: Callable[[Problem, Plan, tuple[str, ...], int], Plan]
+
+
+Q_W = Wordlength(lambda q: q.weight, Problem.with_weights)
+Q_A = Wordlength(lambda q: q.activation, Problem.with_activations)
+
 
 def search(problem: Problem, answers: Answers) -> Outcome:
     """Steps 1 to 4A, or 1 to 3B."""
@@ -68,14 +85,14 @@ def layer_uniform(walk: Walk) -> int:
     answers.step = "1"
     minimum = problem.count(problem.step_1_target)
     q = answers.shortest_of_all(lambda q: problem.uniform(q, q), LONGEST, minimum)
-    walk.record(
-        "1",
-        problem.uniform(q, q),
-        lambda right: (
-            f"{q} bits is the shortest uniform wordlength with at least "
-            f"{walk.share(minimum)} right ({walk.share(right)})"
-        ),
-    )
+
+    def decision(right: int) -> str:
+        asked = f"at least {walk.share(minimum)} right ({walk.share(right)})"
+        if right < minimum:
+            return f"no uniform wordlength up to {q} bits, the longest, has {asked}"
+        return f"{q} bits is the shortest uniform wordlength with {asked}"
+
+    walk.record("1", problem.uniform(q, q), decision)
     return q
 
 
@@ -91,7 +108,7 @@ def fulfil_memory(walk: Walk, uniform: int) -> tuple[Plan, int]:
         return (
             f"weights of {', '.join(map(str, weights.values()))} bits take {bits / 1e6:.3f} of "
             f"{problem.budget / 1e6:.3f} Mbit and leave {walk.share(right)} right, "
-            f"{'over' if passed else 'not over'} the target {float(problem.target):.2%}: "
+            f"{'over' if passed else 'not over'} the target {walk.target}: "
             f"{'3A' if passed else '3B'}"
         )
 
@@ -103,7 +120,8 @@ def layer_wise_activations(walk: Walk, plan: Plan, right: int) -> Plan:
     problem = walk.problem
     reached = Fraction(right, problem.total)
     least = problem.count(problem.target + (reached - problem.target) / 2)
-    plan = _layer_wise(walk, "3A", plan, "activation", least)
+    walk.answers.step = "3A"
+    plan = _layer_wise(walk, plan, Q_A, least)
     activations = ", ".join(str(q.activation) for q in plan.values())
     walk.record(
         "3A",
@@ -135,7 +153,7 @@ def routing_arrays(walk: Walk, plan: Plan) -> Plan:
         plan,
         lambda right: (
             f"routing bits: {lengths}; {walk.share(right)} right "
-            f"(target {float(problem.target):.2%}): both constraints are met"
+            f"(target {walk.target}): both constraints are met"
         ),
     )
     return plan
@@ -147,31 +165,30 @@ def accurate_weights(walk: Walk, uniform: int) -> Plan:
     answers.step = "3B"
     minimum = problem.count(problem.target)
     q = answers.shortest_of_all(lambda q: problem.uniform(q, uniform), uniform, minimum)
-    plan = _layer_wise(walk, "3B", problem.uniform(q, uniform), "weight", minimum)
+    plan = _layer_wise(walk, problem.uniform(q, uniform), Q_W, minimum)
     weights = ", ".join(str(q.weight) for q in plan.values())
-    walk.record(
-        "3B",
-        plan,
-        lambda right: (
-            f"weights of {weights} bits are the shortest with {walk.share(right)} right "
-            f"(target {float(problem.target):.2%}); they take "
-            f"{problem.weight_bits(plan) / 1e6:.3f} Mbit, the budget is "
-            f"{problem.budget / 1e6:.3f} Mbit"
-        ),
-    )
+
+    def decision(right: int) -> str:
+        found = "are the shortest with" if right >= minimum else "do not reach the target:"
+        return (
+            f"weights of {weights} bits {found} {walk.share(right)} right "
+            f"(target {walk.target}); they take {problem.weight_bits(plan) / 1e6:.3f} Mbit, "
+            f"the budget is {problem.budget / 1e6:.3f} Mbit"
+        )
+
+    walk.record("3B", plan, decision)
     return plan
 
 
-def _layer_wise(walk: Walk, step: str, plan: Plan, what: str, minimum: int) -> Plan:
+def _layer_wise(walk: Walk, plan: Plan, what: Wordlength, minimum: int) -> Plan:
     """For start = 1..L-1: shorten all layers from start on together, while enough are right."""
-    walk.answers.step = step
     layers = walk.problem.layers
     for start in range(1, len(layers)):
         tail, fixed = layers[start:], plan
 
         def shortened(q: int, tail: tuple[str, ...] = tail, fixed: Plan = fixed) -> Plan:
-            return fixed.replacing(**{what: dict.fromkeys(tail, q)})
+            return what.change(walk.problem, fixed, tail, q)
 
-        q = walk.answers.shortest(shortened, getattr(fixed[tail[0]], what), minimum)
+        q = walk.answers.shortest(shortened, what.of(fixed[tail[0]]), minimum)
         plan = shortened(q)
     return plan

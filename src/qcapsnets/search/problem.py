@@ -1,6 +1,7 @@
 """The problem that a strategy solves: layers with parameters, counts that accuracies must reach."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -59,8 +60,23 @@ class Problem:
         return sum(count * plan[name].weight for name, count in counts)
 
     def uniform(self, weight: int, activation: int) -> Plan:
-        """One wordlength for all weights and one for all activations; routing follows those."""
-        return Plan({name: Wordlengths(weight, activation) for name in self.layers})
+        """One wordlength for all weights, one for all activations and, with them, routing."""
+        return Plan(
+            {
+                name: Wordlengths(weight, activation, activation if name in self.routed else None)
+                for name in self.layers
+            }
+        )
+
+    def with_weights(self, plan: Plan, layers: Iterable[str], wordlength: int) -> Plan:
+        """Another wordlength for the weights of some layers."""
+        return plan.replacing(weight=dict.fromkeys(layers, wordlength))
+
+    def with_activations(self, plan: Plan, layers: Iterable[str], wordlength: int) -> Plan:
+        """Another wordlength for the activations of some layers, and for their routing."""
+        changed = dict.fromkeys(layers, wordlength)
+        routing = {name: q for name, q in changed.items() if name in self.routed}
+        return plan.replacing(activation=changed, routing=routing)
 
     def count(self, accuracy: Fraction) -> int:
         """The least number of right images that reaches an accuracy."""

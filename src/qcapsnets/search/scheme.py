@@ -1,5 +1,6 @@
 """One run of a strategy for one rounding scheme: the unit that is spread over processes."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,8 @@ class Job:
             "version": __version__,
             "model": fingerprint(self.model),
             "data": data_fingerprint(self.images),
-            "calibration": [self.calibration.model, self.calibration.images],
+            "float answers": self.reference.fingerprint,
+            "calibration": _fingerprint(self.calibration),
             "rounding": self.rounding,
             "settings": settings,
         }
@@ -71,6 +73,14 @@ def run(job: Job, observe: Callable[[Event], None] | None = None) -> Outcome:
         reuse=settings.mode == "fast",
         cache_bytes=settings.cache_bytes,
     )
-    journal = Journal(job.journal, job.identity())
-    answers = MODES[settings.mode](evaluator, journal, rounding=job.rounding, observe=observe)
-    return strategies[settings.strategy](problem, answers)
+    with Journal(job.journal, job.identity()) as journal:
+        answers = MODES[settings.mode](evaluator, journal, rounding=job.rounding, observe=observe)
+        return strategies[settings.strategy](problem, answers)
+
+
+def _fingerprint(calibration: Calibration) -> str:
+    digest = hashlib.sha256(calibration.model.encode())
+    for name, seen in sorted(calibration.sites.items()):
+        digest.update(f"{name} {seen.low} {seen.high}".encode())
+        digest.update(seen.counts.numpy().tobytes())
+    return digest.hexdigest()[:16]

@@ -16,6 +16,9 @@ Split = Literal["validation", "test"]
 STEP_1_SHARE = Fraction(5, 100)
 """How much of the tolerated loss step 1 may use."""
 
+DIGITS = 12
+"""Significant digits of a tolerance."""
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -27,17 +30,29 @@ class Tolerance:
     def __post_init__(self) -> None:
         if not 0 <= self.value <= 1:
             raise SearchError(
-                f"the tolerance is {self.value:.4%}: it must lie between 0 % and 100 %"
+                f"the tolerance is {self.value * 100:.10g} %: it must lie between 0 % and 100 %"
             )
+
+    @property
+    def exact(self) -> Fraction:
+        """The decimal number that was meant: 0.7 / 100 is not 0.007 in binary, but this is."""
+        return Fraction(f"{self.value:.{DIGITS}g}")
 
     def loss(self, accuracy: Fraction) -> Fraction:
         """The accuracy that may be lost, exactly."""
-        value = Fraction(str(self.value))
-        return value if self.absolute else accuracy * value
+        return self.exact if self.absolute else accuracy * self.exact
 
     def __str__(self) -> str:
-        number = f"{self.value * 100:.10g}"
+        number = f"{float(self.exact * 100):.{DIGITS}g}"
         return f"{number}pp" if self.absolute else f"{number}%"
+
+
+CHOICES = {"mode": Mode, "search_split": Split, "points": Points, "granularity": Granularity}
+NUMBERS = {
+    "seed": range(1 << 64),
+    "calibration_images": range(1, 1 << 62),
+    "cache_bytes": range(1 << 62),
+}
 
 
 @dataclass(frozen=True)
@@ -68,14 +83,21 @@ class Settings:
             raise SearchError(f"no rounding scheme was given: known are {', '.join(roundings)}")
         for name in self.roundings:
             roundings[name]
-        for field, kind in (("mode", Mode), ("search_split", Split), ("points", Points)):
+        if len(set(self.roundings)) < len(self.roundings):
+            raise SearchError(
+                f"a rounding scheme is given twice in {', '.join(self.roundings)}: give each once"
+            )
+        for field, kind in CHOICES.items():
             if getattr(self, field) not in get_args(kind):
                 allowed = ", ".join(get_args(kind))
                 raise SearchError(f"{field} is {getattr(self, field)!r}: choose one of {allowed}")
-        if type(self.calibration_images) is not int or self.calibration_images < 1:
-            raise SearchError(
-                f"calibration_images is {self.calibration_images!r}: give a whole number from 1 up"
-            )
+        for field, numbers in NUMBERS.items():
+            value = getattr(self, field)
+            if type(value) is not int or value not in numbers:
+                raise SearchError(
+                    f"{field} is {value!r}: "
+                    f"give a whole number from {numbers.start} to {numbers.stop - 1}"
+                )
 
     def to_json(self) -> dict[str, Any]:
         """What decides the result, as plain values."""
