@@ -140,7 +140,8 @@ def _route(
 ) -> tuple[Codes, str]:
     """Routing by agreement over votes [inputs, outputs, dimension]; the capsules, the function."""
     inputs, outputs, dimension = sizes
-    b = program.codes(layer.logits, List(inputs, outputs))
+    rows = inputs if layer.iterations > 1 else 1  # zeros, if they are never updated
+    b = program.codes(layer.logits, List(rows, outputs))
     c = program.codes(layer.coupling, List(inputs, outputs))
     s = program.codes(layer.preactivation, List(outputs, dimension))
     v = program.codes(layer.activation, List(outputs, dimension))
