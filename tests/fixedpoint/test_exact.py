@@ -1,0 +1,504 @@
+"""Sums of products: the bounds, the ways of splitting, and what devices might do to them."""
+
+import itertools
+import platform
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from qcapsnets.errors import FixedPointError
+from qcapsnets.fixedpoint import FixedPoint, exact, precision
+from qcapsnets.fixedpoint.exact import (
+    FLOAT32,
+    FLOAT64,
+    MOST_PARTS,
+    Accumulation,
+    Range,
+    Sums,
+    accumulate,
+    accumulation,
+    addition,
+)
+from qcapsnets.models import (
+    Agree,
+    Combine,
+    Contraction,
+    Convolution,
+    Scale,
+    SharedConvolution,
+    Vote,
+)
+
+CODES = st.integers(-(2**20), 2**20)
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> Range:
+    low, high = sorted([draw(CODES), draw(CODES)])
+    return Range(low, high, draw(st.integers(-20, 20)))
+
+
+def in_units(range_: Range, fraction: int) -> tuple[int, int]:
+    shift = fraction - range_.fraction
+    return range_.low << shift, range_.high << shift
+
+
+class TestRange:
+    @given(ranges(), ranges())
+    def test_sum_and_union(self, a: Range, b: Range) -> None:
+        fine = max(a.fraction, b.fraction)
+        (a_low, a_high), (b_low, b_high) = in_units(a, fine), in_units(b, fine)
+        assert a + b == Range(a_low + b_low, a_high + b_high, fine)
+        assert a | b == Range(min(a_low, b_low), max(a_high, b_high), fine)
+
+    @given(ranges(), st.data())
+    def test_digits_add_up(self, range_: Range, data: st.DataObject) -> None:
+        code = data.draw(st.integers(range_.low, range_.high))
+        base, upper, lower = range_.digits()
+        high, low = divmod(code, base)
+        assert upper.low <= high <= upper.high
+        assert lower.low <= low <= lower.high
+        assert max(upper.magnitude, lower.magnitude) <= base
+
+    def test_of_a_format(self) -> None:
+        assert Range.of(FixedPoint(8, 5)) == Range(-128, 127, 5)
+        assert Range.of(FixedPoint(8, -5, signed=False)) == Range(0, 255, -5)
+        assert Range(-3, 2, 0).magnitude == 3
+
+
+def integers(low: int, high: int, *shape: int, seed: int = 0) -> Tensor:
+    """Whole numbers in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(low, high + 1, shape, generator=generator).double()
+
+
+OPERANDS: list[tuple[Contraction, tuple[int, ...], tuple[int, ...]]] = [
+    (Convolution(2, 1), (3, 8, 3, 3), (2, 8, 5, 6)),
+    (Convolution(1, 0), (2, 20, 5, 5), (2, 20, 7, 7)),
+    (SharedConvolution(1, 1), (4, 8, 3, 3), (2, 3, 8, 4, 4)),
+    (Vote(), (3, 5, 8, 4), (2, 5, 8)),
+    (Combine(), (2, 40, 3, 4), (2, 40, 3)),
+    (Combine(), (2, 40, 3, 4), (1, 40, 3)),
+    (Agree(), (2, 5, 3, 16), (2, 3, 16)),
+    (Scale(), (6,), (2, 6, 3, 3)),
+]
+NAMES = [f"{type(c).__name__}{own}" for c, own, _ in OPERANDS]
+
+
+def whole(contraction: Contraction, own: Tensor, other: Tensor) -> Tensor:
+    """The sum of products in int64: each axis by hand, no library's convolution."""
+    own, other = own.long(), other.long()
+    if isinstance(contraction, SharedConvolution):
+        plain = Convolution(contraction.stride, contraction.padding)
+        return torch.stack([whole(plain, own, other[:, i]) for i in range(other.shape[1])], 1)
+    if isinstance(contraction, Convolution):
+        return _whole_convolution(contraction, own, other)
+    if isinstance(contraction, Scale):
+        return other * own[:, None, None]
+    if isinstance(contraction, Vote):
+        return torch.einsum("jikd,bik->bijd", own, other)
+    if isinstance(contraction, Combine):
+        return (own * other[..., None]).sum(1)
+    return (own * other[:, None]).sum(-1)
+
+
+def _whole_convolution(contraction: Convolution, own: Tensor, other: Tensor) -> Tensor:
+    padding, stride = contraction.padding, contraction.stride
+    padded = F.pad(other, (padding,) * 4)
+    windows = padded.unfold(2, own.shape[2], stride).unfold(3, own.shape[3], stride)
+    return (windows[:, None] * own[None, :, :, None, None]).sum((2, 5, 6))
+
+
+def sums_of(contraction: Contraction, own: Tensor) -> Sums:
+    if isinstance(contraction, Combine | Agree):
+        low, high = (int(extreme) for extreme in own.aminmax())
+        return Sums.of_range(contraction.terms(own), contraction.length(own), Range(low, high, 0))
+    return Sums.of_codes(contraction, own, 0)
+
+
+@pytest.mark.parametrize(("contraction", "own", "other"), OPERANDS, ids=NAMES)
+@pytest.mark.parametrize(
+    ("own_bits", "other_bits"),
+    [(2, 2), (8, 8), (10, 12), (8, 16), (16, 16), (12, 26), (26, 12)],
+)
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("bias", [None, 0, 7, -7])
+def test_every_way_is_the_integer_sum(
+    contraction: Contraction,
+    own: tuple[int, ...],
+    other: tuple[int, ...],
+    own_bits: int,
+    other_bits: int,
+    signed: bool,
+    bias: int | None,
+) -> None:
+    """Operands as values, with a bias whose fraction is `bias` places finer than the sum's."""
+    weights, source = FixedPoint(own_bits, 3), FixedPoint(other_bits, 5, signed)
+    w = integers(weights.min_code, weights.max_code, *own)
+    x = integers(source.min_code, source.max_code, *other, seed=1)
+    expected, plus, term = whole(contraction, w, x), None, None
+    fraction = 8
+    if bias is not None:
+        b = integers(-100, 100, *_bias_shape(contraction, own), seed=2)
+        fraction = max(8, 8 + bias)
+        expected = (expected << (fraction - 8)) + (b.long() << (fraction - 8 - bias))
+        plus, term = Range(-100, 100, 8 + bias), b * 2.0 ** -(8 + bias)
+    sums = replace(sums_of(contraction, w), fraction=3)
+    how = accumulation(contraction, sums, Range.of(source), plus)
+    assert how.exact
+    values = weights.values(w, narrowest(weights)), source.values(x, narrowest(source))
+    result = accumulate(how, contraction, *values, term)
+    assert result.dtype == how.dtype
+    assert how.result.fraction == fraction
+    assert torch.equal(result.double() * 2.0**fraction, expected.double())
+    assert how.result.low <= int(expected.min())
+    assert int(expected.max()) <= how.result.high
+
+
+def _bias_shape(contraction: Contraction, own: tuple[int, ...]) -> tuple[int, ...]:
+    return (own[0], 1, 1) if isinstance(contraction, Convolution | Scale) else (1,)
+
+
+def narrowest(format: FixedPoint) -> torch.dtype:
+    return torch.float32 if format.fits(torch.float32) else torch.float64
+
+
+def test_bias_is_aligned_upwards_too() -> None:
+    """A bias of fewer fractional bits than the sum, and of many more."""
+    w, x = torch.full((1, 1, 1, 1), 3.0), torch.full((1, 1, 1, 1), 5.0)
+    for fraction in (-20, -3, 0, 4, 30, 45):
+        plus = Range(-1, 1, fraction)
+        how = accumulation(Convolution(), Sums.of_codes(Convolution(), w, 0), Range(0, 7, 0), plus)
+        result = accumulate(how, Convolution(), w, x, torch.tensor([2.0**-fraction]))
+        assert how.exact
+        assert result.item() == 15 + 2.0**-fraction
+    too_fine = Range(-1, 1, 60)
+    assert not accumulation(
+        Convolution(), Sums.of_codes(Convolution(), w, 0), Range(0, 7, 0), too_fine
+    ).exact
+
+
+class TestBounds:
+    @settings(deadline=None)
+    @given(
+        st.lists(st.integers(-9, 9), min_size=1, max_size=6),
+        st.integers(-9, 0),
+        st.integers(0, 9),
+    )
+    def test_no_partial_sum_passes_them_and_some_reach_them(
+        self, codes: list[int], low: int, high: int
+    ) -> None:
+        own = torch.tensor(codes).double().view(1, -1, 1, 1)
+        sums = Sums.of_codes(Convolution(), own, 0)
+        bounds = sums.bounds(Range(low, high, 0), len(codes))
+        partial = [0]
+        for subset in itertools.product([0, 1], repeat=len(codes)):
+            chosen = [code for code, taken in zip(codes, subset, strict=True) if taken]
+            partial.append(sum(max(code * low, code * high) for code in chosen))
+            partial.append(sum(min(code * low, code * high) for code in chosen))
+        assert bounds == (min(partial), max(partial))
+
+    def test_positive_and_negative_weights_apart(self) -> None:
+        """With an unsigned operand, only weights of one sign add up."""
+        own = torch.tensor([100.0, -100.0]).repeat(500).view(1, -1, 1, 1)
+        sums = Sums.of_codes(Convolution(), own, 0)
+        assert sums.bounds(Range(0, 255, 0), 1000) == (-500 * 25500, 500 * 25500)
+        assert accumulation(Convolution(), sums, Range(0, 255, 0), None).sizes == (1000,)
+        assert FLOAT32 < 1000 * 100 * 255
+
+    def test_over_any_part(self) -> None:
+        own = torch.tensor([1.0, 2, 3, -4, 5]).view(1, 5, 1, 1)
+        sums = Sums.of_codes(Convolution(), own, 0)
+        assert sums.bounds(Range(0, 1, 0), 2) == (-4, 5)
+        assert sums.bounds(Range(-1, 1, 0), 2) == (-7, 7)
+
+    def test_of_a_range_covers_those_of_codes(self) -> None:
+        own = integers(-8, 7, 2, 12, 3, 4)
+        actual = Sums.of_codes(Combine(), own, 0)
+        general = Sums.of_range(12, 12, Range(-8, 7, 0))
+        for size in (1, 5, 12):
+            (a, b), (c, d) = (sums.bounds(Range(-3, 9, 0), size) for sums in (actual, general))
+            assert c <= a
+            assert b <= d
+
+    def test_wide_codes_are_summed_in_float64(self) -> None:
+        own = torch.full((1, 2, 3, 3), 2.0**30 + 1, dtype=torch.float64)
+        assert Sums.of_codes(Convolution(), own, 0).bounds(Range(0, 1, 0), 2) == (
+            0,
+            18 * (2**30 + 1),
+        )
+
+    def test_in_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        own = integers(-8, 7, 5, 4, 3, 3)
+        expected = Sums.of_codes(Convolution(), own, 0)
+        monkeypatch.setattr(exact, "PIECE", 1)
+        pieces = Sums.of_codes(Convolution(), own, 0)
+        assert torch.equal(pieces.positive, expected.positive)
+        assert torch.equal(pieces.negative, expected.negative)
+
+
+class TestAtTheLimit:
+    """One below 2^24, at it, and beyond it, where float32 would give another number."""
+
+    @pytest.mark.parametrize("total", [FLOAT32 - 1, FLOAT32])
+    def test_under(self, total: int) -> None:
+        own, other = torch.tensor([[[[total - 1.0]], [[1.0]]]]), torch.ones(1, 2, 1, 1)
+        how = accumulation(
+            Convolution(), Sums.of_codes(Convolution(), own.double(), 0), Range(0, 1, 0), None
+        )
+        assert how.sizes == (2,)
+        assert how.dtype == torch.float32
+        assert accumulate(how, Convolution(), own, other, None).item() == total
+
+    def test_over(self) -> None:
+        """2^24 + 1 = 2^24 - 1 + 2, in parts: float32 would say 2^24."""
+        own = torch.tensor([2.0**24 - 1, 2.0]).view(1, 2, 1, 1)
+        other = torch.ones(1, 2, 1, 1)
+        assert Convolution()(own, other).item() == FLOAT32 != FLOAT32 + 1
+        sums = Sums.of_codes(Convolution(), own, 0)
+        assert sums.bounds(Range(0, 1, 0), 2)[1] == FLOAT32 + 1
+        how = accumulation(Convolution(), sums, Range(0, 1, 0), None)
+        assert how.sizes == (1,)
+        assert how.dtype == torch.float64
+        assert accumulate(how, Convolution(), own, other, None).item() == FLOAT32 + 1
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_a_convolution_over_it(self, seed: int) -> None:
+        """As the primary convolution at 8 bits: 20,736 products of positive codes."""
+        own = integers(90, 127, 2, 256, 9, 9, seed=seed)
+        other = integers(200, 255, 1, 256, 9, 9, seed=seed + 10)
+        right = whole(Convolution(), own, other)
+        assert right.min() > FLOAT32
+        assert not torch.equal(Convolution()(own.float(), other.float()).long(), right)
+        sums = Sums.of_codes(Convolution(), own, 0)
+        how = accumulation(Convolution(), sums, Range(0, 255, 0), None)
+        assert len(how.sizes) == 2  # 81 * 16 products are too many for one of 16 parts
+        small = accumulation(Convolution(), sums, Range(0, 31, 0), None)
+        assert small.sizes[0] < 256
+        assert len(small.sizes) == 1
+        for way, x in ((how, other), (small, other.sub(200).clamp(max=31))):
+            result = accumulate(way, Convolution(), own, x, None)
+            assert torch.equal(result.long(), whole(Convolution(), own, x))
+
+    def test_agreement_over_it(self) -> None:
+        own = torch.tensor([2.0**24 - 1, 2.0]).view(1, 1, 1, 2)
+        other = torch.ones(1, 1, 2)
+        assert Agree()(own, other).item() != FLOAT32 + 1
+        how = accumulation(
+            Agree(), Sums.of_range(2, 2, Range(0, 2**24 - 1, 0)), Range(0, 1, 0), None
+        )
+        assert accumulate(how, Agree(), own, other, None).item() == FLOAT32 + 1
+
+    def test_float64_ends_at_2_to_the_53(self) -> None:
+        def way(high: int) -> Accumulation:
+            sums = Sums.of_range(1, 1, Range(0, high, 0))
+            return accumulation(Scale(), sums, Range(0, 2**22, 0), None)
+
+        assert way(2**31 - 1).exact
+        assert way(2**31 - 1).sizes == ()
+        assert not way(2**31).exact
+        assert not way(2**32).exact
+
+    @pytest.mark.parametrize("excess", [0, 1, 2, 3, 1000])
+    def test_a_bound_of_2_to_the_53_and_more_is_never_exact(self, excess: int) -> None:
+        """float64 itself cannot tell 2^53 + 1 from 2^53: both are refused."""
+        sums = Sums.of_range(1, 1, Range(0, 1, 0))
+        assert not accumulation(Scale(), sums, Range(0, FLOAT64 + excess, 0), None).exact
+        assert accumulation(Scale(), sums, Range(0, FLOAT64 - 1, 0), None).exact
+        assert not addition(Range(0, FLOAT64 - 1, 0), Range(0, 1 + excess, 0)).exact
+
+    def test_32_bits_are_inexact(self) -> None:
+        format = FixedPoint(32, 31)
+        own = integers(format.min_code, format.max_code, 1, 4, 3, 3)
+        sums = Sums.of_codes(Convolution(), own, 31)
+        how = accumulation(Convolution(), sums, Range.of(format), None)
+        assert not how.exact
+        assert how.dtype == torch.float64
+
+
+class TestSplitting:
+    """Parts and digits give what float64 gives, and are taken in that order."""
+
+    OWN = integers(-128, 127, 3, 32, 3, 3)
+    OTHER = integers(0, 255, 2, 32, 5, 5, seed=1)
+
+    @pytest.mark.parametrize("size", [1, 5, 16, 32, 40])
+    @pytest.mark.parametrize("base", [None, 2, 16, 128])
+    def test_all_give_the_same(self, size: int, base: int | None) -> None:
+        sizes = (size,) if base is None else (size, 7)
+        how = Accumulation(sizes, float(base or 0), Range(-(2**30), 2**30, 0), True)
+        result = accumulate(how, Convolution(), self.OWN.float(), self.OTHER.float(), None)
+        assert result.dtype == torch.float64
+        assert torch.equal(result.long(), whole(Convolution(), self.OWN, self.OTHER))
+
+    def test_negative_codes_have_digits_too(self) -> None:
+        other = self.OTHER - 128
+        how = Accumulation((32, 32), 16.0, Range(-(2**30), 2**30, 0), True)
+        result = accumulate(how, Convolution(), self.OWN.float(), other.float(), None)
+        assert torch.equal(result.long(), whole(Convolution(), self.OWN, other))
+
+    def test_digits_of_what_float32_does_not_hold(self) -> None:
+        """An operand of 30 bits is cut before, not after, it becomes float32."""
+        own = torch.tensor([[[[1.0]], [[-1.0]]]])
+        other = torch.tensor([2.0**30 - 1, 2.0**29 + 1], dtype=torch.float64).view(1, 2, 1, 1)
+        sums = Sums.of_codes(Convolution(), own, 0)
+        how = accumulation(Convolution(), sums, Range(0, 2**30 - 1, 0), None)
+        assert len(how.sizes) == 2
+        assert accumulate(how, Convolution(), own, other, None).item() == 2**29 - 2
+
+    def test_order_of_preference(self) -> None:
+        def sizes(weight: int, other: int) -> tuple[int, ...]:
+            own = torch.full((1, 256, 3, 3), float(weight), dtype=torch.float64)
+            sums = Sums.of_codes(Convolution(), own, 0)
+            return accumulation(Convolution(), sums, Range(0, other, 0), None).sizes
+
+        assert sizes(31, 63) == (256,)
+        assert sizes(127, 255) == (32,)
+        assert len(sizes(127, 2**14 - 1)) == 2
+        assert sizes(2**15, 2**16) == ()
+        assert 256 // sizes(127, 255)[0] <= MOST_PARTS
+
+    def test_a_scale_has_no_digits(self) -> None:
+        """Nothing is summed: float64 does it in one go."""
+        sums = Sums.of_codes(Scale(), torch.full((4,), 100.0), 0)
+        assert accumulation(Scale(), sums, Range(0, 2**20, 0), None).sizes == ()
+
+    @pytest.mark.parametrize("fraction", [128, 100, -100, -128])
+    def test_fractions_beyond_float32(self, fraction: int) -> None:
+        own, other = torch.full((1, 2, 1, 1), 3.0), torch.full((1, 2, 1, 1), 5.0)
+        half = fraction // 2
+        how = accumulation(
+            Convolution(), Sums.of_codes(Convolution(), own, half), Range(0, 7, half), None
+        )
+        result = accumulate(
+            how, Convolution(), own.double() * 2.0**-half, other.double() * 2.0**-half, None
+        )
+        assert result.double().item() == 30 * 2.0**-fraction
+
+    def test_gradients_are_those_of_one_sum(self) -> None:
+        expected = []
+        for sizes in [(), (32,), (5,), (32, 32), (7, 9)]:
+            own, other = self.OWN.float().requires_grad_(), self.OTHER.float().requires_grad_()
+            how = Accumulation(sizes, 16.0, Range(-(2**30), 2**30, 0), True)
+            accumulate(how, Convolution(), own, other, None).square().sum().backward()
+            assert own.grad is not None
+            assert other.grad is not None
+            expected.append((own.grad, other.grad))
+        for own_grad, other_grad in expected[1:]:
+            torch.testing.assert_close(own_grad, expected[0][0], rtol=1e-3, atol=1.0)
+            torch.testing.assert_close(other_grad, expected[0][1], rtol=1e-3, atol=1000.0)
+
+
+class TestPrecision:
+    """Sessions that allow fewer bits, and convolutions that are not sums."""
+
+    SHAPES = torch.Size((64, 64, 3, 3)), torch.Size((17, 64, 8, 8))
+    CPU = torch.device("cpu")
+
+    @pytest.mark.parametrize("batch", [1, 2, 16, 17])
+    @pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (2, 2), (3, 1), (3, 2), (5, 1), (9, 2)])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_convolutions_on_this_cpu_are_sums(
+        self, batch: int, kernel: int, stride: int, dtype: torch.dtype
+    ) -> None:
+        own = torch.Size((16, 24, kernel, kernel))
+        other = torch.Size((batch, 24, 11, 11))
+        assert precision.sums_exactly(Convolution(stride, 1), own, other, dtype, self.CPU)
+
+    def test_the_trial_is_against_integers(self) -> None:
+        own, other = precision._operands(self.SHAPES[0], torch.Size((1, 64, 8, 8)), 24)
+        expected = whole(Convolution(1, 1), own, other)
+        assert torch.equal(
+            replace(Convolution(1, 1), by_matrix=True)(own, other), expected.double()
+        )
+        assert FLOAT32 // 4 < expected.abs().max() <= FLOAT32
+
+    @pytest.mark.skipif(
+        platform.machine() != "x86_64" or not torch.backends.nnpack.is_available(),
+        reason="NNPACK is what is found out",
+    )
+    def test_nnpack_is_found_out(self) -> None:
+        """Without oneDNN, PyTorch convolves 17 images by NNPACK's transforms, on this very CPU."""
+        onednn: Any = torch.backends.mkldnn
+        try:
+            onednn.enabled = False
+            assert not precision.known_to_sum(self.CPU)
+            self._check_replaced()
+        finally:
+            onednn.enabled = True
+            precision.sums_exactly.cache_clear()
+
+    def test_a_wrong_convolution_is_found_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        right = F.conv2d
+
+        def transformed(x: Tensor, w: Tensor, *arguments: Any) -> Tensor:
+            result = right(x, w, *arguments)
+            return result + result.abs().max() * 2.0**-22
+
+        monkeypatch.setattr(F, "conv2d", transformed)
+        monkeypatch.setattr(precision, "known_to_sum", lambda device: False)
+        precision.sums_exactly.cache_clear()
+        try:
+            self._check_replaced()
+        finally:
+            precision.sums_exactly.cache_clear()
+
+    def _check_replaced(self) -> None:
+        """The sum is right although the convolution is not."""
+        precision.sums_exactly.cache_clear()
+        own, other = precision._operands(*self.SHAPES, 24)
+        contraction = Convolution(1, 1)
+        assert not precision.sums_exactly(contraction, *self.SHAPES, torch.float32, self.CPU)
+        chosen = precision.trusted(contraction, own.float(), other.float())
+        assert chosen == replace(contraction, by_matrix=True)
+        how = Accumulation((64,), 0.0, Range(-FLOAT32, FLOAT32, 0), True)
+        result = accumulate(how, contraction, own.float(), other.float(), None)
+        assert torch.equal(result.long(), whole(contraction, own, other))
+        assert not torch.equal(contraction(own.float(), other.float()), result)
+        with_bias = accumulate(how, contraction, own.float(), other.float(), torch.ones(64, 1, 1))
+        assert torch.equal(with_bias, result + 1)
+
+    def test_a_device_that_cannot_add_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(precision, "known_to_sum", lambda device: False)
+        monkeypatch.setattr(precision, "sums_exactly", lambda *arguments: False)
+        with pytest.raises(FixedPointError, match=r"cpu does not add torch\.float32 exactly"):
+            precision.trusted(Convolution(), torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1))
+
+    def test_other_devices_are_tried(self) -> None:
+        assert not precision.known_to_sum(torch.device("cuda"))
+        assert not precision.known_to_sum(torch.device("mps"))
+
+    def test_switches_go_back(self) -> None:
+        backends: Any = torch.backends
+        holder = backends.mkldnn.conv
+        before = holder.fp32_precision
+        try:
+            holder.fp32_precision = "bf16"
+            with precision.full_precision("cpu"):
+                assert holder.fp32_precision == "ieee"
+            assert holder.fp32_precision == "bf16"
+        finally:
+            holder.fp32_precision = before
+
+    def test_tf32_is_off(self) -> None:
+        backends: Any = torch.backends
+        holder = backends.cudnn.conv
+        assert holder.fp32_precision == "tf32"  # PyTorch's default
+        with precision.full_precision("cuda"):
+            assert holder.fp32_precision == "ieee"
+        assert holder.fp32_precision == "tf32"
+
+    def test_autocast_is_off(self) -> None:
+        own, other = TestSplitting.OWN.float(), TestSplitting.OTHER.float()
+        how = Accumulation((32,), 0.0, Range(-FLOAT32, FLOAT32, 0), True)
+        expected = accumulate(how, Convolution(), own, other, None)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert Convolution()(own, other).dtype == torch.bfloat16
+            assert torch.equal(accumulate(how, Convolution(), own, other, None), expected)
+            assert torch.is_autocast_enabled("cpu")
