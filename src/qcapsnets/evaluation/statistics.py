@@ -37,5 +37,8 @@ class Paired:
     def p_value(self) -> float:
         changed = self.became_wrong + self.became_right
         fewer = min(self.became_wrong, self.became_right)
-        tail = sum(math.comb(changed, k) for k in range(fewer + 1))
-        return min(1.0, 2.0 * tail / 2.0**changed)
+        tail, ways = 0, 1  # of choosing k of the changed images
+        for k in range(fewer + 1):
+            tail += ways
+            ways = ways * (changed - k) // (k + 1)
+        return min(1.0, 2 * tail / 2**changed)  # whole numbers: 2.0**1024 is no float

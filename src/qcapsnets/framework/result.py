@@ -103,15 +103,17 @@ class Result:
             )
         memory, accurate = self.chosen
         taken = f"{bits_in_words(accurate.weight_bits)} ({accurate.weight_reduction:.2f}x less)"
-        other = (
-            f"the target takes {taken}"
-            if accurate.meets_accuracy
-            else f"even {taken} reach only {accurate.search_accuracy:.2%}"
-        )
-        return (
-            f"The constraints cannot both be met: within {bits_in_words(self.budget_bits)} "
-            f"{memory.search_accuracy:.2%} are right (target {self.target:.2%}), and {other}."
-        )
+        target, budget = f"target {self.target:.2%}", bits_in_words(self.budget_bits)
+        within = f"{memory.search_accuracy:.2%} are right ({target})"
+        if accurate.meets_accuracy and accurate.meets_budget:
+            return (
+                f"Wordlengths that fall from layer to layer miss the target: {within}. Others meet "
+                f"both constraints: {accurate.search_accuracy:.2%} with {taken} of {budget}."
+            )
+        other = f"the target takes {taken}"
+        if not accurate.meets_accuracy:
+            other = f"even {taken} reach only {accurate.search_accuracy:.2%}"
+        return f"The constraints cannot both be met: within {budget} {within}, and {other}."
 
     def __rich__(self) -> RenderableType:
         return Group(f"[bold]{self.verdict}[/]", self._table())
