@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from qcapsnets.errors import FixedPointError
 from qcapsnets.fixedpoint.exact import (
@@ -222,11 +223,25 @@ def _real(kind: type[Squash] | type[Softmax], x: Tensor, dim: int) -> Tensor:
     return squash(x, dim) if kind is Squash else softmax(x, dim)
 
 
+class _Steps:
+    """How many steps optimizers took: fused ones change weights without counting it in them."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        register_optimizer_step_post_hook(self._count)
+
+    def _count(self, *arguments: object) -> None:
+        self.taken += 1
+
+
+_STEPS = _Steps()
+
+
 @dataclass
 class _Rounded:
     """Weights as they were when last rounded, and what came out."""
 
-    version: tuple[int, int]
+    version: tuple[int, ...]
     stored: Tensor
     sums: dict[Contraction, Sums] = field(default_factory=dict)
 
@@ -245,7 +260,7 @@ class FixedWeights(Fixed):
         return super().count()
 
     def store(self, x: Tensor, *, step: int = 0) -> Tensor:
-        version = x.data_ptr(), x._version
+        version = x.data_ptr(), x._version, _STEPS.taken
         if self._rounded is None or self._rounded.version != version:
             stored = super().store(x.detach(), step=step)
             self._rounded = _Rounded(version, stored)
