@@ -39,3 +39,7 @@ class SearchError(QCapsNetsError):
 
 class ExportError(QCapsNetsError):
     """A model that cannot be written, or a packed file that cannot be read."""
+
+
+class ReportError(QCapsNetsError):
+    """A run that cannot be shown."""
