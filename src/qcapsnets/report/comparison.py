@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os.path import commonpath
 from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
 
 from qcapsnets.errors import ReportError
 from qcapsnets.files import write_atomically
@@ -113,16 +117,87 @@ COLUMNS = {
 NUMBERS = ("weights", "reduction", "activations", "routing", "test", "interval")
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Runs side by side."""
+
+    runs: tuple[Run, ...]
+
+    @classmethod
+    def read(cls, folders: Sequence[Path]) -> "Comparison":
+        """From two run folders or more."""
+        if len(folders) < 2:
+            raise ReportError(f"{len(folders)} run given: a comparison needs two or more")
+        if len({folder.resolve() for folder in folders}) < len(folders):
+            raise ReportError("a run is given twice: give each once")
+        named = _named(folders).items()
+        return cls(tuple(Run(name, Finished.read(path)) for name, path in named))
+
+    @property
+    def lines(self) -> list[Line]:
+        """All models: of each run the float network, then the chosen ones."""
+        return [
+            line
+            for run in self.runs
+            for line in (Line.of_float(run), *(Line.of(run, model) for model in run.result.chosen))
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: the result of each run by its name."""
+        return {run.name: run.result.to_json() for run in self.runs}
+
+    def __rich__(self) -> Table:
+        table = Table()
+        for field, name in COLUMNS.items():
+            table.add_column(name, justify="right" if field in NUMBERS else "left")
+        for line in self.lines:
+            table.add_row(*(escape(getattr(line, field)) for field in COLUMNS))
+        return table
+
+    def markdown(self) -> str:
+        """The table of all models."""
+        rows = [[getattr(line, field) for field in COLUMNS] for line in self.lines]
+        rule = ["---:" if field in NUMBERS else ":---" for field in COLUMNS]
+        table = [list(COLUMNS.values()), rule, *rows]
+        text = "\n".join("| " + " | ".join(map(_escaped, row)) + " |" for row in table)
+        return text.replace(words.SPACE, " ") + "\n"
+
+    def html(self) -> str:
+        """The page."""
+        colours = cycled(run.name for run in self.runs)
+        results = {run.name: run.result for run in self.runs}
+        specs: dict[str, Spec] = {"runs": runs_chart(results, colours)}
+        pictures: dict[str, Picture] = {"runs": runs_figure(results, colours)}
+        charts = []
+        for number, run in enumerate(self.runs):
+            for model in run.result.chosen:
+                name = f"wordlengths-{number}-{model.name}"
+                specs[name] = wordlengths_chart(model)
+                pictures[name] = wordlengths_figure(name, model)
+                charts.append((name, run.name, f"{words.name_of(model)}, {model.rounding}"))
+        return render(
+            "comparison.html",
+            title=f"Comparison of {words.counted(len(self.runs), 'run')}",
+            contents=CONTENTS,
+            specs=specs,
+            pictures={name: svg_address(picture.svg) for name, picture in pictures.items()},
+            runs=self.runs,
+            lines=self.lines,
+            columns=COLUMNS,
+            numbers=NUMBERS,
+            charts=charts,
+        )
+
+    def write(self, folder: Path) -> Path:
+        """The table and the page, into a folder; the path of the page."""
+        write_atomically(folder / TABLE, self.markdown(), ReportError)
+        write_atomically(folder / PAGE, self.html(), ReportError)
+        return folder / PAGE
+
+
 def write_comparison(folders: Sequence[Path], out: Path) -> Path:
     """Write `comparison.html` and `comparison.md` of several runs into a folder."""
-    if len(folders) < 2:
-        raise ReportError(f"{len(folders)} run given: a comparison needs two or more")
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise ReportError("a run is given twice: give each once")
-    runs = [Run(name, Finished.read(path)) for name, path in _named(folders).items()]
-    write_atomically(out / TABLE, markdown(runs), ReportError)
-    write_atomically(out / PAGE, html(runs), ReportError)
-    return out / PAGE
+    return Comparison.read(folders).write(out)
 
 
 def _named(folders: Sequence[Path]) -> dict[str, Path]:
@@ -132,51 +207,5 @@ def _named(folders: Sequence[Path]) -> dict[str, Path]:
     return {str(folder.relative_to(shared)): folder for folder in whole}
 
 
-def lines_of(runs: Sequence[Run]) -> list[Line]:
-    """All models: of each run the float network, then the chosen ones."""
-    return [
-        line
-        for run in runs
-        for line in (Line.of_float(run), *(Line.of(run, model) for model in run.result.chosen))
-    ]
-
-
-def markdown(runs: Sequence[Run]) -> str:
-    """The table of all models."""
-    rows = [[getattr(line, field) for field in COLUMNS] for line in lines_of(runs)]
-    rule = ["---:" if field in NUMBERS else ":---" for field in COLUMNS]
-    table = [list(COLUMNS.values()), rule, *rows]
-    text = "\n".join("| " + " | ".join(map(_escaped, row)) + " |" for row in table)
-    return text.replace(words.SPACE, " ") + "\n"
-
-
 def _escaped(cell: str) -> str:
     return cell.replace("|", "\\|")
-
-
-def html(runs: Sequence[Run]) -> str:
-    """The page."""
-    colours = cycled(run.name for run in runs)
-    results = {run.name: run.result for run in runs}
-    specs: dict[str, Spec] = {"runs": runs_chart(results, colours)}
-    pictures: dict[str, Picture] = {"runs": runs_figure(results, colours)}
-    charts = []
-    for number, run in enumerate(runs):
-        for model in run.result.chosen:
-            name = f"wordlengths-{number}-{model.name}"
-            specs[name] = wordlengths_chart(model)
-            pictures[name] = wordlengths_figure(name, model)
-            charts.append((name, run.name, f"{words.name_of(model)}, {model.rounding}"))
-    return render(
-        "comparison.html",
-        title=f"Comparison of {words.counted(len(runs), 'run')}",
-        contents=CONTENTS,
-        specs=specs,
-        pictures={name: svg_address(picture.svg) for name, picture in pictures.items()},
-        runs=runs,
-        lines=lines_of(runs),
-        columns=COLUMNS,
-        numbers=NUMBERS,
-        colours=colours,
-        charts=charts,
-    )

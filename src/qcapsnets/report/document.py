@@ -1,5 +1,6 @@
 """The report of a run: analysed, drawn, laid out and written."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,12 +49,13 @@ def write_report(
     network: Path | None = None,
     noise_images: int = NOISE_IMAGES,
     hardest: int = HARDEST,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Write `report.html`, and figures beside it, for a finished run of a network on images.
 
     `network` is the run folder or file that the network came from, for the command that repeats
     the run. Noise is measured on `noise_images` of the images of the search; changed images are
-    looked for among the `hardest` test images.
+    looked for among the `hardest` test images. `tell` is told what is being done.
     """
     finished = Finished.read(folder)
     result = finished.result
@@ -67,14 +69,19 @@ def write_report(
         hardest=hardest,
     )
     before = Account.of(model)
+    chosen = []
+    for report in result.chosen:
+        tell(f"looking into {report.name}: noise at its sites, images that changed class")
+        chosen.append(Chosen.of(report, material, before))
     document = Document(
         finished=finished,
         plans=Plans.of(finished, model),
         before=before,
-        chosen=tuple(Chosen.of(report, material, before) for report in result.chosen),
+        chosen=tuple(chosen),
         noise_images=len(material.noise_images),
         network=network or folder,
     )
+    tell("drawing the figures and writing the page")
     return document.write(folder)
 
 
