@@ -119,6 +119,7 @@ class Recorder(Storage):
     """Stores numbers as they are, and remembers what they were."""
 
     keeps_all = False
+    counts_images = True
 
     def __init__(self, name: str, *, once: bool) -> None:
         self.name, self.once = name, once

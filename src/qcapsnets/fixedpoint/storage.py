@@ -116,6 +116,10 @@ class Fixed(Known):
         """Whether everything was exact when it was last computed here."""
         return all(way.exact for way in self.used.values())
 
+    @property
+    def counts_images(self) -> bool:
+        return self.counts is not None
+
     def count(self) -> Counts:
         """Count from now on; `counts = None` ends it."""
         self.counts = Counts()

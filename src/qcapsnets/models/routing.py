@@ -46,7 +46,8 @@ class Routed(Layer):
 
     def route(self, votes: Tensor, bias: Term | None) -> Tensor:
         """Votes [batch, i, j, d] -> capsules [batch, j, d]."""
-        b = votes.new_zeros(1, *votes.shape[1:3])
+        images = len(votes) if self.coupling.storage.counts_images else 1
+        b = votes.new_zeros(images, *votes.shape[1:3])
         for step in range(self.iterations):
             c = self.coupling.storage.softmax(Term(b, self.logits), dim=-1, step=step)
             s = self.votes.storage.contract(Combine(), votes, Term(c, self.coupling), plus=bias)

@@ -49,6 +49,11 @@ class Storage:
     keeps_all = True
     """Nothing is lost here, so a layer need not form what it would only store."""
 
+    @property
+    def counts_images(self) -> bool:
+        """Every image's numbers are wanted, also where they are the same for all."""
+        return False
+
     def store(self, x: Tensor, *, step: int = 0) -> Tensor:
         """What is read back after writing x; `step` counts the visits within one forward pass."""
         return x
