@@ -57,7 +57,7 @@ def stop_after(step: int) -> Callable[[Progress], None]:
 def test_a_tiny_network_learns_digits(small_digits: Splits, tmp_path: Path) -> None:
     model = tiny()
     recipe = Recipe(epochs=4, batch_size=30, learning_rate=5e-3, decoder=None)
-    result = train(model, small_digits, recipe, tmp_path, augmentation=Augmentation(shift=1))
+    result = train(model, small_digits, recipe, tmp_path)
     assert result.validation_accuracy > 0.6
     assert accuracy(model, small_digits.validation) == result.validation_accuracy
     assert accuracy(model, small_digits.test) > 0.6
