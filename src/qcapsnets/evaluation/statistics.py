@@ -41,4 +41,5 @@ class Paired:
         for k in range(fewer + 1):
             tail += ways
             ways = ways * (changed - k) // (k + 1)
-        return min(1.0, 2 * tail / 2**changed)  # whole numbers: 2.0**1024 is no float
+        both: float = 2 * tail / 2**changed  # of whole numbers: 2.0**1024 is no float
+        return min(1.0, both)
