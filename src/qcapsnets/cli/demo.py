@@ -12,6 +12,7 @@ from qcapsnets.cli.evaluate import Split, evaluate
 from qcapsnets.cli.options import Json, Quiet, example
 from qcapsnets.cli.output import Output
 from qcapsnets.cli.quantize import QuantizeSettings
+from qcapsnets.cli.report import report
 from qcapsnets.cli.runs import Run
 from qcapsnets.cli.train import TrainSettings, carry_out, settings_for
 
@@ -71,10 +72,18 @@ def search(demo: Demo) -> None:
     demo.results["search"] = result.to_json()
 
 
+def tell(demo: Demo) -> None:
+    """A page about all of it."""
+    path = report(demo.run.folder, demo.output)
+    demo.output.show(f"The report is in {path}")
+    demo.results["report"] = str(path)
+
+
 STEPS = [
     Step(f"Train {SETTINGS.model} on {SETTINGS.data}", train),
     Step("Measure its accuracy", measure),
     Step("Search wordlengths", search),
+    Step("Write the report", tell),
 ]
 
 
