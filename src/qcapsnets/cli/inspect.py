@@ -132,6 +132,17 @@ def _safetensors(path: Path, plan: "Plan | None") -> View:
     return View((_pairs(plain),), plain)
 
 
+def _packed(path: Path, _: "Plan | None") -> View:
+    """A packed model: what its header says, its plan, and its size."""
+    from qcapsnets.export import read_header
+    from qcapsnets.fixedpoint.plan import Plan
+
+    header = read_header(path)
+    facts = {"file": str(path), "bytes": path.stat().st_size} | header
+    shown = {name: facts[name] for name in facts if name not in ("plan", "formats", "tensors")}
+    return View((_pairs(shown), _plan_table(Plan.from_json(header["plan"]))), facts)
+
+
 def _calibration(header: dict[str, Any]) -> View:
     from rich.table import Table
 
@@ -239,4 +250,5 @@ READERS: "dict[str, Callable[[Path, Plan | None], View]]" = {
     ".json": _json,
     ".jsonl": _jsonl,
     ".toml": _toml,
+    ".qcaps": _packed,
 }

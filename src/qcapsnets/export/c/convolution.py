@@ -8,7 +8,6 @@ a time; products are taken over long rows of both. What is unpacked and gathered
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from qcapsnets.export.c.emitters import register_emitter
@@ -70,13 +69,16 @@ class Geometry:
         return self.kernel * self.kernel * self.channels
 
     def tiling(self, operand: str, tile_bytes: int) -> "Tiling":
-        """As many rows of the kernel, then as many positions, as a tile holds."""
-        row = self.kernel * self.channels
-        size = SIZES[operand]
+        """As many rows of the kernel as let the patches of all positions fit; else as few.
+
+        Weights are unpacked again for every block of positions, so one block is best.
+        """
+        row = self.kernel * self.channels * SIZES[operand]
         divisors = (d for d in range(self.kernel, 0, -1) if self.kernel % d == 0)
-        rows = next((d for d in divisors if ROWS * d * row * size <= tile_bytes), 1)
-        block = max(2, min(self.positions + self.positions % 2, tile_bytes // (rows * row * size)))
-        return Tiling(rows, self.kernel // rows, rows * row, block - block % 2)
+        rows = next((d for d in divisors if self.positions * d * row <= tile_bytes), 1)
+        block = max(2, min(self.positions + self.positions % 2, tile_bytes // (rows * row)))
+        length = rows * self.kernel * self.channels
+        return Tiling(rows, self.kernel // rows, length, block - block % 2)
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,13 @@ class Tiling:
 
 
 def tiled_weights(codes: Tensor, tiling: Tiling) -> tuple[Tensor, tuple[int, ...]]:
-    """[o, c, ky, kx] -> the order of use: four outputs, part, output, ky, kx, c; and the tiles."""
+    """[o, c, ky, kx] -> the order of use: part, output, ky, kx, c; and how many are unpacked.
+
+    So flash is read from beginning to end, which memories like.
+    """
     rows = codes.permute(0, 2, 3, 1).reshape(len(codes), tiling.tiles, tiling.length)
-    groups = [group.transpose(0, 1).flatten() for group in rows.split(ROWS)]
     sizes = {len(group) * tiling.length for group in rows.split(ROWS)}
-    return torch.cat(groups), tuple(sorted(sizes))
+    return rows.transpose(0, 1).contiguous(), tuple(sorted(sizes))
 
 
 def convolve(
@@ -157,7 +161,7 @@ def convolve(
         unpack_bias=bias.unpack("bias", "o", "rows", _unpacked(bias)),
         unpack_weights=packed.unpack(
             scratch["tile"].name,
-            f"o * {geometry.products} + tile * rows * {fn}_length",
+            f"(tile * {fn}_outputs + o) * {fn}_length",
             f"rows * {fn}_length",
             sum_.operand,
         ),

@@ -44,8 +44,8 @@ class Agreement:
 def export_onnx(model: CapsNet, path: Path, *, nodes: Nodes = "qdq") -> ExportedOnnx:
     """Write a network, quantized or float: images [n, c, h, w] in 0..255/256 -> capsules, lengths.
 
-    `nodes` are `qdq` (QuantizeLinear and DequantizeLinear, for any runtime) or `qonnx` (`Quant` nodes of
-    exactly the wordlengths, for tools that know QONNX).
+    `nodes` are `qdq` (QuantizeLinear and DequantizeLinear, for any runtime) or `qonnx` (`Quant`
+    nodes of exactly the wordlengths, for tools that know QONNX).
     """
     import onnx
     from onnx import TensorProto, helper

@@ -1,9 +1,9 @@
 """A graph in the making: nodes, constants, and what a site does to what passes it.
 
 A site of a float network does nothing. A quantized one rounds by its scheme, in float, and then
-passes a QuantizeLinear/DequantizeLinear pair of the narrowest standard type, or a QONNX `Quant` node
-of exactly its wordlength; both leave a rounded number as it is. Formats that no standard type holds
-are rounded and clipped alone.
+passes a QuantizeLinear/DequantizeLinear pair of the narrowest standard type, or a QONNX `Quant`
+node of exactly its wordlength; both leave a rounded number as it is. Formats that no standard type
+holds are rounded and clipped alone.
 """
 
 from collections.abc import Sequence
@@ -103,7 +103,9 @@ class Graph:
         if kind is None:
             return value
         scale, zero = self.constant(format.step), self.constant(np.zeros((), dtype=kind))
-        return self.op("DequantizeLinear", self.op("QuantizeLinear", value, scale, zero), scale, zero)
+        return self.op(
+            "DequantizeLinear", self.op("QuantizeLinear", value, scale, zero), scale, zero
+        )
 
     def _rounded(self, storage: Fixed, x: str, shape: Sequence[int], step: int) -> str:
         """x in steps, rounded by the scheme."""

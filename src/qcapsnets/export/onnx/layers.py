@@ -109,9 +109,7 @@ def _route(layer: Routed, votes: Value, graph: Graph, places: int) -> Value:
         v = graph.store(layer.activation, graph.squash(s, 2), capsules, step=step)
         if step < layer.iterations - 1:
             column = graph.op("Unsqueeze", v, graph.constant(np.array([3])))
-            agreement = graph.reshape(
-                graph.op("MatMul", by_output, column), BATCH, outputs, inputs
-            )
+            agreement = graph.reshape(graph.op("MatMul", by_output, column), BATCH, outputs, inputs)
             total = graph.op("Add", graph.transpose(agreement, 0, 2, 1), b)
             b = graph.store(layer.logits, total, pairs, step=step)
     return Value(v, capsules)
