@@ -68,7 +68,7 @@ def test_bytes_stay_within_the_limit() -> None:
     for _ in range(300):
         key, size = torch.randint(1, 40, (2,), generator=generator).tolist()
         cache.put(key, codes(3 * size))
-        held = sum(cache._entries[k].bytes for k in cache.keys())
+        held = sum(entry.bytes for entry in cache._entries.values())
         assert cache.used == held <= 100
 
 

@@ -1,9 +1,7 @@
-"""A trained network, and searches in processes of their own that a test can kill.
-
-    python -m tests.search.searching FOLDER MODEL.safetensors '{"budget": 200000, ...}' WORKERS
-"""
+"""A trained network, and searches in processes of their own that a test can kill."""
 
 import json
+import multiprocessing
 import resource
 import sys
 import tempfile
@@ -24,6 +22,10 @@ from qcapsnets.models import CapsNet
 from qcapsnets.models.weights import load_model
 from qcapsnets.search import Event, Executor, Processes, Serial, Settings, Tolerance
 from qcapsnets.training import Recipe, train
+
+PROCESSES = multiprocessing.get_context("forkserver")
+"""Processes that have imported what takes long before they start."""
+PROCESSES.set_forkserver_preload(["qcapsnets.framework"])
 
 BUDGET = 200_000
 """For 36,288 weights: 5.5 bits each."""
@@ -89,7 +91,10 @@ def search(
 def in_a_process(
     folder: Path, model: Path, changes: dict[str, Any], workers: int = 1, largest: int | None = None
 ) -> None:
-    """Search in this process, which may write no file larger than `largest`; errors as exits."""
+    """Search in this process, which may write no file larger than `largest`.
+
+    An error is left in the file `error` of the folder.
+    """
     torch.set_num_threads(1)
     if largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
@@ -98,7 +103,8 @@ def in_a_process(
     try:
         search(network, fewer(networks.small_digits()), folder, executor=executor, **changes)
     except QCapsNetsError as error:
-        sys.exit(str(error))
+        (folder / "error").write_text(str(error))
+        sys.exit(2)
 
 
 def lines(journal: Path) -> list[dict[str, Any]]:
@@ -116,7 +122,3 @@ def without_effort(value: Any) -> Any:
 
 def result_in(folder: Path) -> Any:
     return without_effort(json.loads((folder / framework.RESULT).read_text()))
-
-
-if __name__ == "__main__":
-    in_a_process(Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]), int(sys.argv[4]))

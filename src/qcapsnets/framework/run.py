@@ -99,6 +99,7 @@ class _Framework:
             Job(
                 model=self.model,
                 images=self.images,
+                data=data_fingerprint(self.images),
                 calibration=self.calibration,
                 reference=self.reference,
                 settings=self.settings,

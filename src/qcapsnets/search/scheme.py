@@ -19,7 +19,6 @@ from qcapsnets.search.journal import Journal
 from qcapsnets.search.problem import Problem
 from qcapsnets.search.result import Outcome
 from qcapsnets.search.settings import Settings
-from qcapsnets.training import fingerprint as data_fingerprint
 
 Strategy = Callable[[Problem, Answers], Outcome]
 
@@ -29,10 +28,11 @@ strategies.register("paper", paper.search)
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Everything that a process needs to search for one scheme."""
+    """Everything that a process needs to search for one scheme; `data` names the images."""
 
     model: CapsNet
     images: ImageSet
+    data: str
     calibration: Calibration
     reference: Reference
     settings: Settings
@@ -46,7 +46,7 @@ class Job:
         return {
             "version": __version__,
             "model": fingerprint(self.model),
-            "data": data_fingerprint(self.images),
+            "data": self.data,
             "float answers": self.reference.fingerprint,
             "calibration": _fingerprint(self.calibration),
             "rounding": self.rounding,

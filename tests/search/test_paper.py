@@ -1,0 +1,371 @@
+"""The steps against a second, literal writing of them, on accuracies that are plain functions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from tests.search import brute_force
+from tests.search.fakes import answers, asked
+
+from qcapsnets.fixedpoint.plan import Plan, Wordlengths
+from qcapsnets.search import Outcome, Problem
+from qcapsnets.search.paper import (
+    Walk,
+    accurate_weights,
+    fulfil_memory,
+    layer_uniform,
+    layer_wise_activations,
+    routing_arrays,
+    search,
+)
+from qcapsnets.search.settings import STEP_1_SHARE, Mode
+
+MODES: tuple[Mode, ...] = ("fast", "literal")
+both = pytest.mark.parametrize("mode", MODES)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A made-up network: parameters, which layers route, and what each short wordlength costs."""
+
+    parameters: tuple[int, ...]
+    routed: tuple[int, ...]
+    budget: int
+    total: int
+    correct: int
+    tolerance: Fraction
+    costs: tuple[tuple[tuple[int, ...], ...], ...]
+    """costs[kind][layer][q]: images lost at wordlength q; kinds are weight, activation, routing."""
+
+    @property
+    def problem(self) -> Problem:
+        accuracy = Fraction(self.correct, self.total)
+        names = tuple(f"layer{i}" for i in range(len(self.parameters)))
+        return Problem(
+            layers=names,
+            parameters=self.parameters,
+            routed=tuple(names[i] for i in self.routed),
+            budget=self.budget,
+            correct=self.correct,
+            total=self.total,
+            target=accuracy * (1 - self.tolerance),
+            step_1_target=accuracy * (1 - STEP_1_SHARE * self.tolerance),
+        )
+
+    def right(self, *bits: list[int]) -> int:
+        lost = sum(
+            self.costs[kind][layer][q]
+            for kind in range(3)
+            for layer, q in enumerate(bits[kind])
+            if kind < 2 or layer in self.routed
+        )
+        return max(0, self.correct - lost)
+
+    def accuracy(self, plan: Plan) -> int:
+        for i, q in enumerate(plan.values()):
+            assert (q.routing is not None) == (i in self.routed)
+        return self.right(*lists(plan))
+
+    def brute_force(self) -> brute_force.Found:
+        return brute_force.search(
+            self.parameters,
+            self.routed,
+            self.budget,
+            lambda *bits: Fraction(self.right(*bits), self.total),
+            Fraction(self.correct, self.total),
+            self.tolerance,
+        )
+
+
+def lists(plan: Plan) -> tuple[list[int], list[int], list[int]]:
+    """Weights, activations, and routing wordlengths, which are those of activations elsewhere."""
+    rows = list(plan.values())
+    routing = [q.activation if q.routing is None else q.routing for q in rows]
+    return [q.weight for q in rows], [q.activation for q in rows], routing
+
+
+@st.composite
+def falling_costs(draw: st.DrawFn) -> tuple[int, ...]:
+    """Losses by wordlength 0..32 that never grow with it."""
+    steps = draw(st.lists(st.sampled_from([0, 0, 0, 1, 2, 5, 20]), min_size=9, max_size=9))
+    losses = [0] * 33
+    for q in range(10, 1, -1):
+        losses[q] = losses[q + 1] + steps[10 - q]
+    return tuple(losses)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    layers = draw(st.integers(1, 6))
+    parameters = draw(st.lists(st.integers(1, 50), min_size=layers, max_size=layers))
+    size = sum(parameters)
+    total = draw(st.sampled_from([60, 1000, 10_000]))
+    kinds = st.lists(falling_costs(), min_size=layers, max_size=layers).map(tuple)
+    return Case(
+        parameters=tuple(parameters),
+        routed=tuple(sorted(draw(st.sets(st.integers(0, layers - 1), max_size=2)))),
+        budget=draw(st.integers(2 * size, 14 * size)),
+        total=total,
+        correct=draw(st.integers(total // 2, total)),
+        tolerance=Fraction(draw(st.integers(0, 400)), 10_000),
+        costs=(draw(kinds), draw(kinds), draw(kinds)),
+    )
+
+
+def found(outcome: Outcome) -> brute_force.Found:
+    return brute_force.Found(
+        outcome.path, {name: lists(plan) for name, plan in outcome.plans.items()}
+    )
+
+
+@hypothesis_settings(max_examples=120, deadline=None)
+@given(cases())
+def test_both_modes_find_what_the_second_writing_finds(case: Case) -> None:
+    expected = case.brute_force()
+    for mode in MODES:
+        outcome = search(case.problem, answers(case.accuracy, case.total, mode))
+        assert found(outcome) == expected
+
+
+@hypothesis_settings(max_examples=40, deadline=None)
+@given(cases())
+def test_what_the_steps_record(case: Case) -> None:
+    problem = case.problem
+    outcome = search(problem, answers(case.accuracy, case.total))
+    names = [step.name for step in outcome.steps]
+    assert names == (["1", "2", "3A", "4A"] if outcome.path == "A" else ["1", "2", "3B"])
+    for step in outcome.steps:
+        weights = lists(step.plan)[0]
+        bits = sum(p * n for p, n in zip(case.parameters, weights, strict=True))
+        assert step.weight_bits == problem.weight_bits(step.plan) == bits
+        assert step.right == case.accuracy(step.plan)
+    memory = outcome.steps[1]
+    assert memory.weight_bits <= case.budget
+    assert (outcome.path == "A") == (Fraction(memory.right, case.total) > problem.target)
+
+
+def test_the_literal_mode_asks_in_the_order_of_the_paper() -> None:
+    """A binary search from 32 bits, then one bit at a time; nothing twice."""
+    case = simple(10_000, good_from(4), good_from(5), good_from(3))
+    made = answers(case.accuracy, case.total, "literal")
+    search(case.problem, made)
+    plans = [[tuple(vars(q).values()) for q in plan.values()] for plan in asked(made)]
+    uniform = [[(q, q, None), (q, q, q)] for q in (17, 9, 5, 3, 4)]
+    memory = [(5, 5, None), (4, 5, 5)]
+    activations = [(5, 5, None), (4, 4, 4)]  # fails
+    routing = [[(5, 5, None), (4, 5, q)] for q in (4, 3, 2)]  # the last fails
+    assert plans == [*uniform, memory, activations, *routing]
+
+
+def test_the_fast_mode_climbs_and_passes_once_a_step() -> None:
+    case = simple(10_000, good_from(4), good_from(5), good_from(3))
+    made = answers(case.accuracy, case.total, "fast")
+    search(case.problem, made)
+    plans = [[tuple(vars(q).values()) for q in plan.values()] for plan in asked(made)]
+    uniform = [[(q, q, None), (q, q, q)] for q in (3, 4, 5)]  # 2 bits are out of the question
+    memory = [(5, 5, None), (4, 5, 5)]
+    activations = [[(5, 5, None), (4, q, q)] for q in (3, 4)]  # both fail
+    routing = [[(5, 5, None), (4, 5, q)] for q in (3, 2)]  # 3 passes, so 2 is tried
+    assert plans == [*uniform, memory, *activations, *routing]
+
+
+def good_from(q: int, lost: int = 50) -> tuple[int, ...]:
+    """Nothing is lost from q bits on, `lost` images below."""
+    return tuple(lost if n < q else 0 for n in range(33))
+
+
+FREE = (0,) * 33
+
+
+def simple(
+    budget: int,
+    weights: tuple[int, ...] = FREE,
+    activations: tuple[int, ...] = FREE,
+    routing: tuple[int, ...] = FREE,
+    *,
+    tolerance: Fraction = Fraction(1, 10),
+    parameters: tuple[int, int] = (100, 100),
+) -> Case:
+    """Two layers, the second routed, that lose the most of what its wordlengths lose."""
+    costs = ((weights, weights), (activations, activations), (FREE, routing))
+    return Case(parameters, (1,), budget, 100, 100, tolerance, costs)
+
+
+def walk(case: Case, mode: Mode = "fast") -> Walk:
+    return Walk(case.problem, answers(case.accuracy, case.total, mode), [])
+
+
+@both
+@pytest.mark.parametrize("q", [2, 3, 4, 9, 17, 31, 32])
+def test_step_1_finds_the_smallest(mode: Mode, q: int) -> None:
+    case = simple(10_000, weights=good_from(q))
+    assert layer_uniform(walk(case, mode)) == q
+
+
+@both
+def test_step_1_takes_the_longest_if_none_is_enough(mode: Mode) -> None:
+    case = simple(10_000, weights=(1,) * 33, tolerance=Fraction(0))
+    steps = walk(case, mode)
+    assert layer_uniform(steps) == 32
+    assert "no uniform wordlength up to 32 bits" in steps.steps[0].decision
+
+
+@both
+def test_step_1_may_lose_a_twentieth_of_the_tolerance(mode: Mode) -> None:
+    """Of 1000 images and 10 %: 5 may be lost, a sixth may not."""
+    for lost, expected in ((5, 4), (6, 7)):
+        costs = tuple(0 if n >= 7 else lost if n >= 4 else 500 for n in range(33))
+        case = Case((10,), (), 10**6, 1000, 1000, Fraction(1, 10), ((costs,), (FREE,), (FREE,)))
+        assert layer_uniform(walk(case, mode)) == expected
+
+
+def problem(parameters: tuple[int, ...], budget: int) -> Problem:
+    costs = (FREE,) * len(parameters)
+    return Case(parameters, (), budget, 100, 100, Fraction(1, 10), (costs, costs, costs)).problem
+
+
+@pytest.mark.parametrize(
+    ("budget", "weights"),
+    [
+        (1000 * 7 + 100 * 6 + 10 * 5, [7, 6, 5]),  # exactly on the boundary
+        (1000 * 7 + 100 * 6 + 10 * 5 - 1, [6, 5, 4]),  # one bit short of it
+        (1000 * 4 + 100 * 3 + 10 * 2, [4, 3, 2]),
+        (1000 * 4 + 100 * 3 + 10 * 2 - 1, [3, 2, 2]),  # the tail is flat at 2 bits
+        (1000 * 3 + 100 * 2 + 10 * 2, [3, 2, 2]),
+        (1000 * 3 + 100 * 2 + 10 * 2 - 1, [2, 2, 2]),
+        (1110 * 2, [2, 2, 2]),
+        (10**9, [8, 7, 6]),  # never above step 1, whatever the budget
+    ],
+)
+def test_step_2_fits_the_budget(budget: int, weights: list[int]) -> None:
+    assert list(problem((1000, 100, 10), budget).largest_falling(8).values()) == weights
+
+
+def test_step_2_flattens_long_networks() -> None:
+    falling = problem((1,) * 6, 10**6).falling(5)
+    assert list(falling.values()) == [5, 4, 3, 2, 2, 2]
+
+
+def test_step_2_keeps_the_activations_of_step_1() -> None:
+    steps = walk(simple(100 * 5 + 100 * 4))
+    plan, right = fulfil_memory(steps, 9)
+    assert list(plan.values()) == [Wordlengths(5, 9), Wordlengths(4, 9, 9)]
+    assert right == 100
+    assert "weights of 5, 4 bits take 0.001 of 0.001 Mbit" in steps.steps[0].decision
+
+
+@both
+@pytest.mark.parametrize(("lost", "path"), [(9, "A"), (10, "B"), (11, "B")])
+def test_the_target_must_be_exceeded(mode: Mode, lost: int, path: str) -> None:
+    """90 of 100 are asked for: 90 are not over it."""
+    weights = tuple(0 if n >= 6 else lost for n in range(33))
+    case = simple(100 * 6 + 100 * 5, weights=weights)
+    outcome = search(case.problem, answers(case.accuracy, 100, mode))
+    assert outcome.path == path
+
+
+@both
+def test_step_3a_uses_half_of_what_is_left(mode: Mode) -> None:
+    """acc_mm = 98 and a target of 90: 94 of 100 must stay."""
+    for lost, expected in ((6, 4), (7, 8)):
+        activations = tuple(0 if n >= 8 else lost if n >= 4 else 50 for n in range(33))
+        case = simple(10**6, activations=activations)
+        start = case.problem.uniform(8, 8)
+        steps = walk(case, mode)
+        plan = layer_wise_activations(steps, start, 98)
+        assert [q.activation for q in plan.values()] == [8, expected]
+        assert [q.routing for q in plan.values()] == [None, expected]
+        assert "at least 94.00% asked" in steps.steps[-1].decision
+
+
+@both
+def test_step_3a_asks_for_exact_halves(mode: Mode) -> None:
+    """acc_mm = 99, target 90: 94.5 of 100 are asked for, which 94 are not and 95 are."""
+    for lost, expected in ((5, 4), (6, 8)):
+        activations = tuple(0 if n >= 8 else lost if n >= 4 else 50 for n in range(33))
+        case = simple(10**6, activations=activations)
+        plan = layer_wise_activations(walk(case, mode), case.problem.uniform(8, 8), 99)
+        assert plan["layer1"].activation == expected
+
+
+@both
+def test_step_3a_never_touches_the_first_layer(mode: Mode) -> None:
+    case = Case((1,), (), 10**6, 100, 100, Fraction(1, 2), ((FREE,), (FREE,), (FREE,)))
+    plan = layer_wise_activations(walk(case, mode), case.problem.uniform(9, 9), 100)
+    assert lists(plan)[1] == [9]
+
+
+@both
+def test_step_3a_shortens_from_each_layer_on(mode: Mode) -> None:
+    costs = tuple(good_from(q) for q in (9, 6, 7, 3))
+    case = Case((1,) * 4, (), 10**6, 100, 100, Fraction(1, 10), ((FREE,) * 4, costs, (FREE,) * 4))
+    plan = layer_wise_activations(walk(case, mode), case.problem.uniform(9, 9), 100)
+    assert lists(plan)[1] == [9, 7, 7, 3]
+
+
+@both
+def test_step_4a_shortens_each_routed_layer_down_to_the_target(mode: Mode) -> None:
+    routing = (FREE, good_from(5, lost=11), good_from(3, lost=11))
+    case = Case((1,) * 3, (1, 2), 10**6, 100, 100, Fraction(1, 10), ((FREE,) * 3,) * 2 + (routing,))
+    steps = walk(case, mode)
+    plan = routing_arrays(steps, case.problem.uniform(7, 7))
+    assert [q.routing for q in plan.values()] == [None, 5, 3]
+    assert [q.activation for q in plan.values()] == [7, 7, 7]
+    assert "layer1 5, layer2 3" in steps.steps[-1].decision
+
+
+@both
+def test_step_4a_may_reach_the_target_exactly(mode: Mode) -> None:
+    for lost, expected in ((10, 2), (11, 7)):
+        case = simple(10**6, routing=good_from(7, lost))
+        plan = routing_arrays(walk(case, mode), case.problem.uniform(7, 7))
+        assert plan["layer1"].routing == expected
+
+
+@both
+def test_step_4a_without_routing_changes_nothing(mode: Mode) -> None:
+    case = Case((1,), (), 10**6, 100, 100, Fraction(1, 10), ((FREE,), (FREE,), (FREE,)))
+    plan = case.problem.uniform(6, 6)
+    assert routing_arrays(walk(case, mode), plan) == plan
+
+
+@both
+def test_step_3b_shortens_weights_alone(mode: Mode) -> None:
+    costs = (good_from(4), good_from(3), good_from(2))
+    case = Case((1,) * 3, (2,), 6, 100, 100, Fraction(1, 10), (costs, (FREE,) * 3, (FREE,) * 3))
+    plan = accurate_weights(walk(case, mode), 8)
+    assert lists(plan) == ([4, 3, 2], [8, 8, 8], [8, 8, 8])
+
+
+@both
+def test_step_3b_says_so_if_the_target_is_out_of_reach(mode: Mode) -> None:
+    case = simple(10**6, weights=(11,) * 33)
+    steps = walk(case, mode)
+    plan = accurate_weights(steps, 32)
+    assert lists(plan)[0] == [32, 32]
+    assert "do not reach the target" in steps.steps[-1].decision
+
+
+@hypothesis_settings(deadline=None)
+@given(st.lists(st.booleans(), min_size=33, max_size=33), st.integers(2, 32))
+def test_fast_is_never_longer_whatever_the_accuracy(passes: list[bool], longest: int) -> None:
+    """Also where a shorter wordlength is better than a longer one."""
+
+    def plan_of(q: int) -> Plan:
+        return Plan({"layer": Wordlengths(q, 8)})
+
+    def accuracy(plan: Plan) -> int:
+        return 10 if passes[plan["layer"].weight] else 9
+
+    for search_of in ("shortest", "shortest_of_all"):
+        q = {}
+        for mode in MODES:
+            made = answers(accuracy, 10, mode)
+            ask: Callable[..., int] = getattr(made, search_of)
+            q[mode] = ask(plan_of, longest, 10)
+            assert q[mode] == longest or passes[q[mode]]
+        assert q["fast"] <= q["literal"]
