@@ -74,6 +74,14 @@ def test_wordlengths_of_each_layer(path_a: Ran) -> None:
     assert list(spec["keys"]) == ["weights", "activations", "routing arrays"]
 
 
+def test_bars_of_many_layers_lie_down(path_a: Ran) -> None:
+    (model,) = path_a.result.chosen
+    plan = {f"layer{number}": model.plan["conv"] for number in range(20)}
+    weights = charts.wordlengths_chart(replace(model, plan=plan))["data"][0]
+    assert weights["orientation"] == "h"
+    assert weights["y"] == list(plan)
+
+
 def test_shares_are_stacked(path_a: Ran) -> None:
     shares = shares_of(path_a.model, Plan.from_json(path_a.result.chosen[0].plan))
     spec = charts.memory_chart(shares)

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ from tests.report.conftest import Ran, report_of
 from qcapsnets.data import Splits
 from qcapsnets.errors import ReportError
 from qcapsnets.report import FIGURES, REPORT, words, write_report
+from qcapsnets.report.notes import _passed_over
 from qcapsnets.report.page import plotly_bundle
 
 
@@ -103,6 +105,17 @@ def test_charts_are_json_that_a_browser_reads(page: Reader, page_b: Reader) -> N
     charts = json.loads(page.json, parse_constant=refuse)
     assert set(charts) == {"plans"} | {f"{name}-model_satisfied" for name in names}
     assert len(json.loads(page_b.json, parse_constant=refuse)) == 1 + 2 * len(names)
+
+
+def test_a_smaller_model_that_was_passed_over_is_named(path_a: Ran) -> None:
+    result = path_a.result
+    assert _passed_over(result) == ""
+    other = next(scheme for scheme in result.schemes if scheme.path == "B")
+    small = replace(other.models[1], meets_accuracy=True, meets_budget=True, weight_bits=9_000)
+    schemes = (*result.schemes, replace(other, models=(other.models[0], small)))
+    note = _passed_over(replace(result, schemes=schemes)).replace(words.SPACE, " ")
+    assert f"passes over a smaller model: {other.rounding} (at the target accuracy)" in note
+    assert "9 kbit" in note
 
 
 def test_both_models_of_path_b_are_shown(page_b: Reader) -> None:

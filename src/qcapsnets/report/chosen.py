@@ -77,7 +77,7 @@ class Chosen:
     noise: list[SiteNoise]
     found: Changes
     specs: dict[str, Spec]
-    drawn: dict[str, Picture]
+    drawn: dict[str, list[Picture]]
 
     @classmethod
     def of(cls, report: ModelReport, material: Material, before: Account) -> "Chosen":
@@ -108,9 +108,9 @@ class Chosen:
                 "zeros": charts.rates_chart(noise, zeros=True),
             },
             drawn={
-                "wordlengths": figures.wordlengths_figure(f"wordlengths-{report.name}", report),
-                "memory": figures.memory_figure(f"memory-{report.name}", shares),
-                "noise": figures.noise_figure(f"noise-{report.name}", noise),
+                "wordlengths": [figures.wordlengths_figure(f"wordlengths-{report.name}", report)],
+                "memory": [figures.memory_figure(f"memory-{report.name}", shares)],
+                "noise": figures.noise_figures(f"noise-{report.name}", noise),
             },
         )
 

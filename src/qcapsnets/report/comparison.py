@@ -180,7 +180,7 @@ class Comparison:
             title=f"Comparison of {words.counted(len(self.runs), 'run')}",
             contents=CONTENTS,
             specs=specs,
-            pictures={name: svg_address(picture.svg) for name, picture in pictures.items()},
+            pictures={name: [svg_address(picture.svg)] for name, picture in pictures.items()},
             runs=self.runs,
             lines=self.lines,
             columns=COLUMNS,

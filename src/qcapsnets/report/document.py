@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -114,15 +115,15 @@ class Document:
     def write(self, folder: Path) -> Path:
         """The figures, then the page."""
         pictures = self.pictures()
-        for picture in pictures.values():
+        for picture in chain(*pictures.values()):
             picture.write(folder / FIGURES)
         write_atomically(folder / REPORT, self.html(pictures), ReportError)
         return folder / REPORT
 
-    def pictures(self) -> dict[str, Picture]:
-        """All figures by name."""
-        drawn = [picture for model in self.chosen for picture in model.drawn.values()]
-        return {picture.name: picture for picture in (plans_figure(self.plans), *drawn)}
+    def pictures(self) -> dict[str, list[Picture]]:
+        """The figures of each chart, by its name."""
+        own = {model.charts[kind]: d for model in self.chosen for kind, d in model.drawn.items()}
+        return {"plans": [plans_figure(self.plans)]} | own
 
     def specs(self) -> dict[str, Spec]:
         """All charts by name."""
@@ -131,7 +132,7 @@ class Document:
         }
         return {"plans": plans_chart(self.plans)} | own
 
-    def html(self, pictures: dict[str, Picture]) -> str:
+    def html(self, pictures: dict[str, list[Picture]]) -> str:
         """The page."""
         result = self.finished.result
         return render(
@@ -139,7 +140,9 @@ class Document:
             title=f"{result.model['name']} on {result.data['name']}: quantization report",
             contents=CONTENTS,
             specs=self.specs(),
-            pictures={name: svg_address(picture.svg) for name, picture in pictures.items()},
+            pictures={
+                name: [svg_address(p.svg) for p in drawn] for name, drawn in pictures.items()
+            },
             result=result,
             models=self.chosen,
             met=words.satisfied(result) is not None,

@@ -243,22 +243,45 @@ def memory_figure(name: str, shares: Mapping[str, tuple[Share, ...]]) -> Picture
     return draw(name, 2.4, paint)
 
 
-def noise_figure(name: str, sites: Sequence[SiteNoise]) -> Picture:
-    """Signal to noise, saturation and zeros at each site."""
+def noise_figures(name: str, sites: Sequence[SiteNoise]) -> list[Picture]:
+    """Signal to noise, saturation and zeros at each site; as many figures as pages are needed."""
+    parts = [
+        sites[start : start + ROWS_OF_A_PAGE] for start in range(0, len(sites), ROWS_OF_A_PAGE)
+    ]
+    ends = _ends(sites)
+    return [
+        _noise_figure(name if len(parts) == 1 else f"{name}-{number}", part, ends)
+        for number, part in enumerate(parts, 1)
+    ]
 
+
+ROWS_OF_A_PAGE = 36
+
+
+def _ends(sites: Sequence[SiteNoise]) -> list[tuple[float, float]]:
+    """What the three axes reach, the same on every page."""
+    heard = [site.all.decibels for site in sites] + [site.own.decibels for site in sites]
+    ratios = [ratio for ratio in heard if ratio is not None] or [0.0]
+    most = max([0.1, *(100 * site.saturated for site in sites)])
+    return [(min(ratios) - 2, max(ratios) + 2), (0, 1.05 * most), (0, 100)]
+
+
+def _noise_figure(
+    name: str, sites: Sequence[SiteNoise], ends: list[tuple[float, float]]
+) -> Picture:
     def paint(figure: "Figure") -> None:
-        ratios, saturated, zeros = figure.subplots(1, 3, sharey=True, width_ratios=(2, 1, 1))
+        panels = figure.subplots(1, 3, sharey=True, width_ratios=(2, 1, 1))
+        ratios, saturated, zeros = panels
         names = [site.name for site in sites]
-        for site in sites:
-            _ratio(ratios, site)
         saturated.barh(names, [100 * site.saturated for site in sites], color=VERMILLION)
         zeros.barh(names, [100 * site.zeros for site in sites], color=PURPLE)
-        ratios.invert_yaxis()
+        for site in sites:
+            _ratio(ratios, site)
+        ratios.set_ylim(len(sites) - 0.4, -0.6)
         labels = ("signal to noise (dB)", "saturated (%)", "zero (%)")
-        for axes, label in zip((ratios, saturated, zeros), labels, strict=True):
+        for axes, label, reach in zip(panels, labels, ends, strict=True):
             axes.set_xlabel(label)
-        saturated.set_xlim(0, max(0.1, *saturated.get_xlim()))
-        zeros.set_xlim(0, 100)
+            axes.set_xlim(reach)
 
     return draw(name, 1.0 + 0.23 * len(sites), paint)
 
@@ -266,8 +289,7 @@ def noise_figure(name: str, sites: Sequence[SiteNoise]) -> Picture:
 def _ratio(axes: "Axes", site: SiteNoise) -> None:
     colour, everything, own = KINDS[site.kind], site.all.decibels, site.own.decibels
     if everything is None:
-        axes.plot([0], [site.name], marker="none")  # a row without a mark: nothing was lost
-        return
+        return  # nothing was lost
     if own is not None:
         axes.plot([own, everything], [site.name] * 2, color=LINE, linewidth=2, zorder=1)
         axes.plot([own], [site.name], marker="|", markersize=8, color=colour)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from qcapsnets.framework import Result
 from qcapsnets.report.plans import Plans
-from qcapsnets.report.words import counted, memory, name_of, percent, reason
+from qcapsnets.report.words import counted, memory, name_of, percent, reason, satisfied
 
 STEPS = (
     "Every rounding scheme is searched on its own. Step 1 finds one wordlength for everything, "
@@ -29,7 +29,7 @@ def notes_of(plans: Plans, result: Result, noise_images: int) -> Notes:
     """Written from what was found."""
     images = counted(noise_images, f"{result.settings['search_split']} image")
     return Notes(
-        chosen=" ".join(reason(text) for text in result.reasons),
+        chosen=" ".join(map(reason, _reasons(result))),
         plans=_plans_note(plans),
         search=STEPS if result.settings["strategy"] == "paper" else "",
         passed_over=_passed_over(result),
@@ -38,6 +38,12 @@ def notes_of(plans: Plans, result: Result, noise_images: int) -> Notes:
             "a tenth of the signal, at 0 dB as large as the signal."
         ),
     )
+
+
+def _reasons(result: Result) -> tuple[str, ...]:
+    """Why these models; that Path A was not reached goes without saying where both are met."""
+    by_other_means = result.path == "B" and satisfied(result) is not None
+    return result.reasons[1:] if by_other_means else result.reasons
 
 
 def _plans_note(plans: Plans) -> str:
@@ -54,7 +60,9 @@ def _plans_note(plans: Plans) -> str:
 
 
 def _passed_over(result: Result) -> str:
-    """A model that meets both constraints with less memory than the chosen one, if there is."""
+    """A model that meets both constraints with less memory than that of Path A, if there is."""
+    if result.path == "B":
+        return ""
     others = [
         model
         for scheme in result.schemes

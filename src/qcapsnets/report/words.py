@@ -95,7 +95,11 @@ def verdict(result: Result) -> str:
     model = satisfied(result)
     if model is None:
         return _not_both(result)
-    aside = "" if result.path == "A" else ", though the search ended on the paper's Path B"
+    aside = (
+        ""
+        if result.path == "A"
+        else ", though not with weights that fall from layer to layer (Path B)"
+    )
     return (
         f"Both constraints are met{aside}: {_accuracy(model, result)}, and the weights take "
         f"{memory(model.weight_bits)}, {_memory_margin(model, result)}."

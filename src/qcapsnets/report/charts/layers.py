@@ -8,24 +8,29 @@ from qcapsnets.report.palette import KIND_NAMES, KINDS, cycled
 from qcapsnets.report.shares import ROWS, Share
 from qcapsnets.report.words import memory
 
+MANY = 8
+"""With more layers than this, bars lie down so that names can be read."""
+
 
 def wordlengths_chart(model: ModelReport) -> Spec:
     """Bits of weights, activations and routing arrays in each layer."""
-    layers = list(model.plan)
+    layers, lying = list(model.plan), len(model.plan) > MANY
     traces: list[Spec] = []
     for kind, colour in KINDS.items():
         bits = [_bits(model, layer, kind) for layer in layers]
         if any(bits):
-            traces.append(_bars(KIND_NAMES[kind], layers, bits, colour))
+            traces.append(_bars(KIND_NAMES[kind], layers, bits, colour, lying=lying))
+    names = {"fixedrange": True, "type": "category", "showgrid": False, "automargin": True}
+    count = {"title": {"text": "bits"}, "fixedrange": True, "rangemode": "tozero", "nticks": 8}
     return spec(
         traces,
-        270,
-        {"l": 46, "r": 10, "t": 18, "b": 36},
+        56 + 44 * len(layers) if lying else 270,
+        {"l": 8 if lying else 46, "r": 24, "t": 18, "b": 46 if lying else 36},
         keys={trace["name"]: trace["marker"]["color"] for trace in traces},
         barmode="group",
         bargap=0.28,
-        xaxis={"fixedrange": True, "type": "category", "showgrid": False},
-        yaxis={"title": {"text": "bits"}, "fixedrange": True, "rangemode": "tozero", "nticks": 8},
+        xaxis=count if lying else names,
+        yaxis=names | {"autorange": "reversed"} if lying else count,
     )
 
 
@@ -35,17 +40,22 @@ def _bits(model: ModelReport, layer: str, kind: str) -> int | None:
     return model.plan[layer][kind]
 
 
-def _bars(name: str, layers: list[str], bits: list[int | None], colour: str) -> Spec:
+def _bars(
+    name: str, layers: list[str], bits: list[int | None], colour: str, *, lying: bool
+) -> Spec:
+    along, across = ("y", "x") if lying else ("x", "y")
     return {
         "type": "bar",
+        "orientation": "h" if lying else "v",
         "name": name,
-        "x": layers,
-        "y": bits,
+        along: layers,
+        across: bits,
         "text": ["" if count is None else str(count) for count in bits],
         "textposition": "outside",
+        "constraintext": "none",
         "cliponaxis": False,
         "marker": {"color": colour},
-        "hovertemplate": f"%{{x}}: %{{y}} bits for {name}<extra></extra>",
+        "hovertemplate": f"%{{{along}}}: %{{{across}}} bits for {name}<extra></extra>",
     }
 
 

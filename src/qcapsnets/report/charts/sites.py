@@ -1,13 +1,30 @@
 """One model, site by site: what was lost, what saturated, what became zero."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from qcapsnets.report.charts.base import Spec, spec
 from qcapsnets.report.noise import SiteNoise
 from qcapsnets.report.palette import KIND_NAMES, KINDS, PURPLE, VERMILLION
 
-ROW = 26
-"""Height of a site in pixels."""
+MANY = 30
+"""With more sites than this, rows are lower and the axis is above, where it is seen first."""
+
+
+def _row(sites: Sequence[SiteNoise]) -> int:
+    """Height of a site in pixels."""
+    return 19 if len(sites) > MANY else 26
+
+
+def _axis(sites: Sequence[SiteNoise], title: str, **more: Any) -> Spec:
+    """The axis of values."""
+    side = "top" if len(sites) > MANY else "bottom"
+    return {"title": {"text": title}, "fixedrange": True, "side": side, **more}
+
+
+def _margin(sites: Sequence[SiteNoise], right: int) -> Spec:
+    top, bottom = (52, 8) if len(sites) > MANY else (8, 46)
+    return {"l": 8, "r": right, "t": top, "b": bottom}
 
 
 def noise_chart(sites: Sequence[SiteNoise]) -> Spec:
@@ -21,10 +38,10 @@ def noise_chart(sites: Sequence[SiteNoise]) -> Spec:
             traces.append(_ratios(KIND_NAMES[kind], of_kind, colour, own=False))
     return spec(
         traces,
-        76 + ROW * len(audible),
-        {"l": 8, "r": 16, "t": 6, "b": 46},
+        76 + _row(audible) * len(audible),
+        _margin(audible, 16),
         keys={KIND_NAMES[kind]: KINDS[kind] for kind in KINDS if kind in kinds},
-        xaxis={"title": {"text": "signal to noise (dB)"}, "fixedrange": True},
+        xaxis=_axis(audible, "signal to noise (dB)"),
         yaxis=_site_axis(audible),
     )
 
@@ -85,6 +102,7 @@ def rates_chart(sites: Sequence[SiteNoise], *, zeros: bool) -> Spec:
         "x": shares,
         "text": [_rate(share) for share in shares],
         "textposition": "outside",
+        "constraintext": "none",
         "cliponaxis": False,
         "customdata": [str(site.format) for site in sites],
         "marker": {"color": PURPLE if zeros else VERMILLION},
@@ -92,14 +110,10 @@ def rates_chart(sites: Sequence[SiteNoise], *, zeros: bool) -> Spec:
     }
     return spec(
         [trace],
-        84 + ROW * len(sites),
-        {"l": 8, "r": 54, "t": 10, "b": 46},
+        84 + _row(sites) * len(sites),
+        _margin(sites, 54),
         bargap=0.35,
-        xaxis={
-            "title": {"text": f"numbers that {what} (%)"},
-            "fixedrange": True,
-            "range": [0, 1.02 * max([0.1, *shares])],
-        },
+        xaxis=_axis(sites, f"numbers that {what} (%)", range=[0, 1.02 * max([0.1, *shares])]),
         yaxis=_site_axis(sites),
     )
 
