@@ -70,7 +70,7 @@ def test_an_unfinished_run(program: Program, trained: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("x.pt", b"\x80\x04", "we write .safetensors, .json, .jsonl, .toml files"),
+        ("x.pt", b"\x80\x04", "we write .safetensors, .json, .jsonl, .toml, .qcaps files"),
         ("x.safetensors", b"\x80\x04", "cannot be read as safetensors"),
         ("x.json", b"{", "is not JSON"),
         ("x.json", b"\xff", "is not JSON"),

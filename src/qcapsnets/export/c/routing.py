@@ -152,6 +152,9 @@ def _route(
     sums = program.array(
         f"{name}_sums", combine.products, outputs * dimension, "scratch", scratch=True
     )
+    row = program.array(
+        f"{name}_row", combine.operand, outputs * dimension, "scratch", scratch=True
+    )
     program.add(
         "routing.c.j2",
         fn=fn,
@@ -166,6 +169,7 @@ def _route(
         s=s,
         v=v,
         sums=sums,
+        row=row,
         softmax=softmax,
         table=program.table(table),
         entries=len(table),
@@ -181,7 +185,7 @@ def _route(
         observe_c=program.observe(layer.coupling, c.buffer, (inputs, outputs), step="step"),
         observe_s=program.observe(layer.preactivation, s.buffer, (outputs, dimension), step="step"),
     )
-    program.call(f"{fn}();", f"{name}: routing", votes, b, c, s, v, sums)
+    program.call(f"{fn}();", f"{name}: routing", votes, b, c, s, v, sums, row)
     return v, fn
 
 
