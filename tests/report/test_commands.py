@@ -2,10 +2,12 @@
 
 import json
 import shutil
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import typer
+from rich.console import Console
 from tests.report.conftest import Ran
 from typer.testing import CliRunner
 
@@ -15,6 +17,7 @@ from qcapsnets.data import datasets
 from qcapsnets.data.spec import DatasetSpec
 from qcapsnets.errors import SearchError
 from qcapsnets.models.weights import save_model
+from qcapsnets.report import Comparison
 
 
 def program() -> typer.Typer:
@@ -58,9 +61,17 @@ def test_a_search_that_is_not_finished_has_no_report(tmp_path: Path) -> None:
 
 def test_compare(path_a: Ran, path_b: Ran, tmp_path: Path) -> None:
     folders = [str(path_a.folder), str(path_b.folder)]
-    ended = CliRunner().invoke(program(), ["compare", *folders, "--out", str(tmp_path)])
-    assert ended.exit_code == 0, ended.output
-    assert "comparison.html" in ended.stdout
-    assert (tmp_path / "comparison.md").read_text().startswith("| run | model |")
     ended = CliRunner().invoke(program(), ["compare", *folders, "--out", str(tmp_path), "--json"])
-    assert len(json.loads(ended.stdout)["runs"]) == 2
+    assert ended.exit_code == 0, ended.output
+    assert (tmp_path / "comparison.md").read_text().startswith("| run | model |")
+    told = json.loads(ended.stdout)
+    assert told["page"] == str(tmp_path / "comparison.html")
+    assert len(told["runs"]) == 2
+
+
+def test_a_comparison_has_a_view_for_terminals(path_a: Ran, path_b: Ran) -> None:
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(Comparison.read([path_a.folder, path_b.folder]))
+    text = console.export_text()
+    assert "Within the budget" in text
+    assert text.count("float") == 2
