@@ -79,12 +79,20 @@ def search(
     *,
     executor: Executor | None = None,
     observe: Callable[[Event], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+    data_name: str = "digits",
     **changes: Any,
 ) -> Result:
     """A run of the framework with the settings of these tests."""
-    chosen = settings(**changes)
     return framework.run(
-        model, splits, chosen, folder, executor=executor or Serial(), observe=observe
+        model,
+        splits,
+        settings(**changes),
+        folder,
+        data_name=data_name,
+        executor=executor or Serial(),
+        observe=observe,
+        warn=warn,
     )
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from tests import networks
@@ -150,6 +151,35 @@ def test_outcomes_that_nobody_could_choose_from(
     with pytest.raises(SearchError) as caught:
         Outcome(path, plans, (step,))  # type: ignore[arg-type]
     assert message in str(caught.value)
+
+
+# Granularity
+
+
+@pytest.mark.parametrize(("granularity", "parts"), [("block", 6), ("layer", 18)])
+def test_deepcaps_by_block_and_by_layer(
+    job: scheme.Job, digits: Splits, granularity: Literal["block", "layer"], parts: int
+) -> None:
+    """A whole search of all six layers; the network need not be a good one."""
+    model, images = networks.tiny_deep().eval(), searching.some(digits.validation, 10)
+    chosen = searching.settings(
+        granularity=granularity, tolerance=Tolerance(0.5), budget=40 * 8_912
+    )
+    outcome = scheme.run(
+        replace(
+            job,
+            model=model,
+            images=images,
+            calibration=Calibration.record(model, digits.train.images[:10]),
+            reference=Reference.of(model, images),
+            settings=chosen,
+        )
+    )
+    for plan in outcome.plans.values():
+        assert len(plan) == parts
+        routed = [name for name, q in plan.items() if q.routing is not None]
+        assert routed == ["block4" if granularity == "block" else "block4.skip", "digit"]
+        assert plan.sites(model)
 
 
 # The verdicts of a real search

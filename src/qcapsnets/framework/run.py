@@ -62,12 +62,19 @@ def run(
     data_name: str = "unnamed",
     executor: Executor | None = None,
     observe: Callable[[Event], None] | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> Result:
-    """Search wordlengths for a trained network; an interrupted run in the folder goes on."""
+    """Search wordlengths for a trained network; an interrupted run in the folder goes on.
+
+    `observe` is told of every batch of images, `warn` of what a user should know beforehand.
+    """
     with locked(folder):
         for place in (folder, folder / MODELS):
             discard_leftovers(place)
         framework = _Framework(model, splits, settings, folder, data_name)
+        if warn is not None:
+            for warning in framework.warnings:
+                warn(warning)
         outcomes = (executor or Processes()).run(framework.jobs(), observe)
         result = framework.conclude(outcomes)
         text = json.dumps(result.to_json(), indent=2) + "\n"
@@ -92,6 +99,7 @@ class _Framework:
         self.problem = Problem.of(model, settings, self.reference.correct, len(self.images))
         self.calibration = shared.claim(self.reference)
         self.inventory = Inventory.of(model)
+        self.warnings = tuple(warnings_of(self.problem))
 
     def jobs(self) -> list[Job]:
         """One for each rounding scheme."""
@@ -115,6 +123,8 @@ class _Framework:
         candidates = [c for rounding, outcome in found for c in self._candidates(rounding, outcome)]
         choice = select(candidates)
         before = Reference.of(self.model, self.splits.test).right
+        for path in (self.folder / MODELS).glob("model_*.qcaps"):  # of a run with fewer schemes
+            path.unlink()
         chosen = tuple(self._measure(candidate, before) for candidate in choice.chosen)
         return self._result(found, choice, chosen, _measured(before))
 
@@ -231,7 +241,7 @@ class _Framework:
             path=choice.path,
             chosen=chosen,
             reasons=choice.reasons,
-            warnings=tuple(warnings_of(self.problem)),
+            warnings=self.warnings,
             schemes=tuple(self._scheme(*pair) for pair in found),
         )
 
