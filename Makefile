@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test slow check format docs clean
+.PHONY: demo test slow check format reference docs clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/ready: pyproject.toml constraints.txt
@@ -34,6 +34,10 @@ check: $(VENV)/ready
 format: $(VENV)/ready
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+reference: $(VENV)/ready
+	@$(BIN)/python -m typer qcapsnets.cli.app utils docs --name qcapsnets \
+		--title "Command reference" --output docs/commands.md
 
 docs: $(VENV)/docs-ready
 	@$(BIN)/mkdocs build --strict --quiet

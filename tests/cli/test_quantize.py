@@ -59,6 +59,17 @@ def test_the_folder_alone_continues(program: Program, learned: Path) -> None:
     assert again.json == first.json
 
 
+def test_a_finished_search_is_reported_and_compared(program: Program, learned: Path) -> None:
+    assert program("quantize", str(learned), *LOOSE, *QUICK).code == 0
+    ended = program("report", str(learned), "--noise-images", "10", "--hardest", "30")
+    assert ended.code == 0, ended.err
+    assert "<html" in (learned / "report.html").read_text()
+    shutil.copytree(learned, "runs/again")
+    ended = program("compare", str(learned), "runs/again", "--out", "both")
+    assert ended.code == 0, ended.err
+    assert any("<html" in page.read_text() for page in Path("both").glob("*.html"))
+
+
 def test_other_settings_need_another_folder(program: Program, learned: Path) -> None:
     program("quantize", str(learned), *LOOSE, *QUICK)
     refused(program("quantize", str(learned), "--tolerance", "1%"), "tolerance = '20%'", "--out")

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -52,6 +54,15 @@ def test_links(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         assert "://" in target or (ROOT / target).exists(), target
+
+
+def test_the_command_reference_is_that_of_the_program(tmp_path: Path) -> None:
+    page = tmp_path / "commands.md"
+    typer = [sys.executable, "-m", "typer", "qcapsnets.cli.app", "utils", "docs"]
+    named = ["--name", "qcapsnets", "--title", "Command reference", "--output", str(page)]
+    subprocess.run([*typer, *named], check=True, capture_output=True)
+    made = page.read_text(encoding="utf-8")
+    assert (ROOT / "docs/commands.md").read_text(encoding="utf-8") == made, "run `make reference`"
 
 
 def test_one_screen_of_recipes() -> None:

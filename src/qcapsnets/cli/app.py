@@ -13,7 +13,19 @@ import typer
 from typer.main import get_command
 
 from qcapsnets import __version__
-from qcapsnets.cli import data, demo, evaluate, export, inspect, models, quantize, train, verify
+from qcapsnets.cli import (
+    compare,
+    data,
+    demo,
+    evaluate,
+    export,
+    inspect,
+    models,
+    quantize,
+    report,
+    train,
+    verify,
+)
 from qcapsnets.cli.errors import Interrupted
 from qcapsnets.errors import QCapsNetsError
 
@@ -29,7 +41,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 app.add_typer(data.app, name="data")
-for module in (models, train, evaluate, quantize, export, verify, inspect, demo):
+COMMANDS = (models, train, evaluate, quantize, report, compare, export, verify, inspect, demo)
+for module in COMMANDS:
     app.command(module.NAME, epilog=module.EXAMPLE)(module.command)
 
 

@@ -11,7 +11,7 @@ from qcapsnets.cli.output import Output
 from qcapsnets.cli.packed import packed_model
 
 NAME = "export"
-EXAMPLE = example("qcapsnets export runs/digits/search/models/Q1.qcaps c-code --to c")
+EXAMPLE = example("qcapsnets export runs/digits/models/model_satisfied.qcaps c-code --to c")
 TARGETS = ("c", "onnx", "qonnx")
 
 

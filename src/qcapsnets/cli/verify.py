@@ -12,7 +12,7 @@ from qcapsnets.cli.output import Output
 from qcapsnets.cli.packed import packed_model
 
 NAME = "verify"
-EXAMPLE = example("qcapsnets verify runs/digits/search/models/Q1.qcaps --images 20")
+EXAMPLE = example("qcapsnets verify runs/digits/models/model_satisfied.qcaps --images 20")
 DIFFERENT = 1
 
 
