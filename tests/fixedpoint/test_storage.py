@@ -29,6 +29,7 @@ from qcapsnets.fixedpoint import (
     quantize,
     roundings,
 )
+from qcapsnets.fixedpoint import storage as storage_module
 from qcapsnets.fixedpoint.exact import Range
 from qcapsnets.fixedpoint.storage import Fixed, FixedWeights, Known, Way, range_of, straight_through
 from qcapsnets.models import (
@@ -286,14 +287,13 @@ class TestGradients:
 class TestWeights:
     def test_are_rounded_once(self, small: "Small", monkeypatch: pytest.MonkeyPatch) -> None:
         rounded: list[str] = []
-        plain = Fixed.store
+        plain = FixedWeights._store_weights
 
-        def store(self: Fixed, x: Tensor, *, step: int = 0) -> Tensor:
-            if isinstance(self, FixedWeights):
-                rounded.append(self.name)
-            return plain(self, x, step=step)
+        def store(self: FixedWeights, x: Tensor) -> Tensor:
+            rounded.append(self.name)
+            return plain(self, x)
 
-        monkeypatch.setattr(Fixed, "store", store)
+        monkeypatch.setattr(FixedWeights, "_store_weights", store)
         quantized = small.quantized(5)
         with torch.no_grad():
             quantized(small.inputs[:2])
@@ -361,6 +361,17 @@ class TestWeights:
         weights = torch.full((3, 5), 0.1)
         u = draws(7, "w", 0, (3, 5))
         assert torch.equal(storage.store(weights) > 0, u < 0.4 * 2**24)
+
+    @pytest.mark.parametrize("scheme", SCHEMES)
+    def test_are_rounded_in_pieces(self, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        weights = torch.randn(7, 3, 2, generator=torch.Generator().manual_seed(0))
+        way = Way(roundings[scheme], 3)
+        expected = FixedWeights("w", FixedPoint(4, 2), way).store(weights)
+        for piece in (1, 13, 20):
+            monkeypatch.setattr(storage_module, "PIECE", piece)
+            found = FixedWeights("w", FixedPoint(4, 2), way).store(weights)
+            assert torch.equal(found, expected)
+            assert found.shape == weights.shape
 
 
 class TestCopies:

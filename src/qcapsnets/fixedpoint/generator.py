@@ -18,6 +18,8 @@ ROUNDS = 10
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 WEYL = 0x9E3779B9, 0xBB67AE85
 WORDS = 4
+PIECE = 1 << 16
+"""How many counters are worked on at a time: a dozen arrays of them stay in the cache."""
 
 _MASK = 0xFFFFFFFF
 _Words = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -38,10 +40,15 @@ def draws(
     _check_range("step", step, 32)
     count = math.prod(shape)
     _check_range("count of elements", count, 34)
-    blocks = torch.arange(-(-count // WORDS), device=device)
+    key, last = (seed & _MASK, seed >> 32), -(-count // WORDS)
     fixed = [torch.tensor(word, device=device) for word in (step, zlib.crc32(site.encode()), 0)]
-    words = philox((blocks, fixed[0], fixed[1], fixed[2]), (seed & _MASK, seed >> 32))
-    return torch.stack(words, 1).flatten()[:count].view(tuple(shape)).bitwise_right_shift_(8).int()
+    parts = []
+    for start in range(0, last, PIECE):
+        blocks = torch.arange(start, min(start + PIECE, last), device=device)
+        words = philox((blocks, fixed[0], fixed[1], fixed[2]), key)
+        parts.append(torch.stack(words, 1).flatten().bitwise_right_shift_(8).int())
+    none = torch.empty(0, dtype=torch.int32, device=device)
+    return torch.cat([none, *parts])[:count].view(tuple(shape))
 
 
 def philox(counter: _Words, key: tuple[int, int]) -> _Words:

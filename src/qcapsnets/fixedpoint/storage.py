@@ -25,7 +25,7 @@ from qcapsnets.fixedpoint.exact import (
 from qcapsnets.fixedpoint.format import WORDLENGTHS, FixedPoint
 from qcapsnets.fixedpoint.functions import IntegerFunction, Softmax, Squash
 from qcapsnets.fixedpoint.generator import draws
-from qcapsnets.fixedpoint.rounding import Rounding, in_pieces
+from qcapsnets.fixedpoint.rounding import PIECE, Rounding, in_pieces
 from qcapsnets.models import Contraction, Place, Site, Storage, Term, softmax, squash
 
 
@@ -89,7 +89,7 @@ class Fixed(Known):
     """Numbers of one format at one site."""
 
     per_image = True
-    """The first axis counts images, each of which gets the same draws."""
+    """The first axis counts images."""
 
     def __init__(self, name: str, format: FixedPoint, way: Way) -> None:
         super().__init__(Range.of(format))
@@ -144,13 +144,12 @@ class Fixed(Known):
         return codes.mul_(self.format.step)
 
     def draw(self, x: Tensor, step: int) -> Tensor | None:
-        """Draws for the elements of one image (or of one tensor of weights)."""
+        """Draws for the elements of one image, the same for all."""
         if not self.way.rounding.draws:
             return None
-        shape = x.shape[1:] if self.per_image else x.shape
-        key = step, shape, x.device
+        key = step, x.shape[1:], x.device
         if key not in self._draws:
-            self._draws[key] = draws(self.way.seed, self.name, step, shape, x.device)
+            self._draws[key] = draws(self.way.seed, self.name, *key)
         return self._draws[key]
 
     def contract(
@@ -266,11 +265,21 @@ class FixedWeights(Fixed):
     def store(self, x: Tensor, *, step: int = 0) -> Tensor:
         version = x.data_ptr(), x._version, _STEPS.taken
         if self._rounded is None or self._rounded.version != version:
-            stored = super().store(x.detach(), step=step)
+            stored = self._store_weights(x.detach())
             self._rounded = _Rounded(version, stored)
             self.accumulations.clear()
             self.range = _actual(self.format, stored)
         return straight_through(x, self._rounded.stored)
+
+    @torch.no_grad()
+    def _store_weights(self, x: Tensor) -> Tensor:
+        """Some rows at a time, so that rounding takes little memory beside the weights."""
+        rows = max(1, PIECE * len(x) // max(1, x.numel()))
+        parts = self._widened(x).split(rows)
+        if not self.way.rounding.draws:
+            return torch.cat([self._round(part, None) for part in parts]).to(self.dtype)
+        u = draws(self.way.seed, self.name, 0, x.shape, x.device).split(rows)
+        return torch.cat(list(map(self._round, parts, u))).to(self.dtype)
 
     def codes(self) -> Tensor:
         """The codes of the weights (int64), as they were last rounded."""

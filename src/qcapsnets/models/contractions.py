@@ -110,6 +110,11 @@ class Vote(Contraction):
     summed: ClassVar[tuple[int, ...]] = (2,)
     other_axis: ClassVar[int] = 2
 
+    @staticmethod
+    def arranged(own: Tensor) -> Tensor:
+        """The same weights in the order in memory that suits: worth it before several calls."""
+        return own.permute(1, 2, 0, 3).contiguous().permute(2, 0, 1, 3)
+
     def __call__(self, own: Tensor, other: Tensor) -> Tensor:
         outputs, inputs, length, dimension = own.shape
         weights = own.permute(1, 2, 0, 3).reshape(inputs, length, outputs * dimension)

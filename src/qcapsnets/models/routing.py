@@ -101,6 +101,7 @@ class RoutedCaps(Routed):
             )
         votes = not self.keeps_all()
         largest = outputs * inputs * (dimension if votes else length)
+        weight = Vote.arranged(weight) if votes else weight
         route = self._route if votes else self._route_without_votes
         chunk = max(1, NUMBERS_IN_CACHE // largest)
         return torch.cat([route(part, weight, bias) for part in u.split(chunk)])
