@@ -125,6 +125,17 @@ class Browser:
         mouse = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}}
         self.post("actions", actions=[mouse | {"actions": moves}])
 
+    def tap(self, x: float, y: float) -> None:
+        """Touch a place in the window, for a moment."""
+        finger = {"type": "pointer", "id": "finger", "parameters": {"pointerType": "touch"}}
+        touch = [
+            {"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)},
+            {"type": "pointerDown", "button": 0},
+            {"type": "pause", "duration": 60},
+            {"type": "pointerUp", "button": 0},
+        ]
+        self.post("actions", actions=[finger | {"actions": touch}])
+
     def console(self) -> list[dict[str, Any]]:
         """What the page has complained of since the last call."""
         return [line for line in self._log("browser") if line["level"] in ("SEVERE", "WARNING")]

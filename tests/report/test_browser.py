@@ -50,19 +50,25 @@ def test_it_opens_from_disk_without_a_word_or_a_request(page: Browser) -> None:
     well_behaved(page)
 
 
-def test_a_point_tells_its_plan_when_hovered(page: Browser) -> None:
-    place = page.run("""
-        const chart = document.querySelector('[data-chart="plans"]');
-        chart.scrollIntoView({block: 'center', behavior: 'instant'});
-        const points = chart.querySelectorAll('.scatterlayer .points path');
-        const box = points[points.length - 2].getBoundingClientRect();
-        return [box.x + box.width / 2, box.y + box.height / 2];""")
-    page.hover(*place)
+A_POINT = """
+    const chart = document.querySelector('[data-chart="plans"]');
+    chart.scrollIntoView({block: 'center', behavior: 'instant'});
+    const points = chart.querySelectorAll('.scatterlayer .points path');
+    const box = points[points.length - 2].getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2]"""
+
+
+def tells_a_plan(page: Browser) -> None:
     page.wait("document.querySelector('.hoverlayer .hovertext')")
     text = page.run("return document.querySelector('.hoverlayer .hovertext').textContent")
     assert "conv: weights" in text
     assert "right" in text
     well_behaved(page)
+
+
+def test_a_point_tells_its_plan_when_hovered(page: Browser) -> None:
+    page.hover(*page.run(A_POINT))
+    tells_a_plan(page)
 
 
 def test_the_theme_switches_and_is_remembered(page: Browser, report_a: Path) -> None:
@@ -133,7 +139,10 @@ def test_a_phone_at_night(driver: str, report_a: Path, tmp_path: Path) -> None:
             return [...document.querySelectorAll('.plot .main-svg')]
               .filter(svg => svg.getBoundingClientRect().right > innerWidth).length"""
         assert phone.run(wide) == 0
-        well_behaved(phone)
+        view = phone.run(VIEW)
+        phone.tap(*phone.run(A_POINT))
+        tells_a_plan(phone)
+        assert phone.run(VIEW) == view
 
 
 def test_a_comparison_opens_as_well(

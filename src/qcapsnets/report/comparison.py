@@ -69,7 +69,7 @@ class Line:
             model="float",
             rounding="-",
             weights=words.memory(result.float_weight_bits),
-            reduction="1x",
+            reduction="-",
             activations=words.memory(result.float_activation_bits),
             routing="32",
             test=words.percent(result.float_test.accuracy),

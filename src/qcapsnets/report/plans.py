@@ -75,9 +75,11 @@ class Plans:
     @property
     def near(self) -> tuple[float, float]:
         """Accuracies around the target and the float network's, where the search decides."""
-        reach = max(LEAST_VIEW, 2.5 * (self.float_accuracy - self.target))
-        top = max([self.float_accuracy, *(p.accuracy for p in self.points)])
-        return max(0.0, self.target - reach), min(1.0, top + 0.15 * reach)
+        floor = self.target - max(LEAST_VIEW, 2.5 * (self.float_accuracy - self.target))
+        shown = [point.accuracy for point in self.points if point.accuracy >= floor]
+        low, high = min([self.target, *shown]), max([self.float_accuracy, *shown])
+        margin = 0.12 * max(high - low, LEAST_VIEW / 2)
+        return max(0.0, low - margin), min(1.0, high + margin)
 
     @property
     def below(self) -> int:

@@ -49,12 +49,14 @@
   });
 
   function themed(layout) {
+    const family = getComputedStyle(document.body).fontFamily;
     return {
       ...layout,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: "@ink" },
+      font: { family, size: 13, color: "@ink" },
       hoverlabel: {
-        bgcolor: "@paper", bordercolor: "@muted", align: "left", font: { color: "@ink", size: 13 },
+        bgcolor: "@paper", bordercolor: "@muted", align: "left",
+        font: { family, color: "@ink", size: 13 },
       },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: "@muted", activecolor: "@ink" },
       dragmode: coarse ? false : "zoom",
@@ -64,6 +66,7 @@
 
   const options = (chart) => ({
     responsive: true, displaylogo: false,
+    doubleClick: coarse ? false : "reset", // a tap must not count twice
     displayModeBar: chart.views && !coarse ? "hover" : false,
     modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]],
   });
