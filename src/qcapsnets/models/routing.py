@@ -10,6 +10,7 @@ first. Either way a few images at a time are routed, so that what is worked on s
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,9 @@ from qcapsnets.models.sites import Kind, Site, Term
 from qcapsnets.models.voteless import route_without_votes
 
 NUMBERS_IN_CACHE = 1 << 21
-"""How many numbers of the largest array are worked on at a time."""
+"""How many numbers of the largest array are worked on at a time on a CPU."""
+NUMBERS_ON_DEVICE = 1 << 27
+"""And elsewhere, where only memory sets a limit."""
 
 
 class Routed(Layer):
@@ -59,6 +62,11 @@ class Routed(Layer):
                 )
                 b = self.logits(a, step=step)
         return v
+
+    def in_chunks(self, route: Callable[[Tensor], Tensor], x: Tensor, largest: int) -> Tensor:
+        """`route` of a few images at a time, whose largest array has so many numbers an image."""
+        limit = NUMBERS_IN_CACHE if x.device.type == "cpu" else NUMBERS_ON_DEVICE
+        return torch.cat([route(part) for part in x.split(max(1, limit // largest))])
 
     def keeps_all(self) -> bool:
         """Whether nothing is lost at any site, so that no array need be formed to be stored."""
@@ -99,12 +107,11 @@ class RoutedCaps(Routed):
                 f"{inputs} capsules of {length} numbers are routed, but the layer before gives "
                 f"{u.shape[1]} of {u.shape[2]}: match inputs and input_dimension to it"
             )
-        votes = not self.keeps_all()
-        largest = outputs * inputs * (dimension if votes else length)
-        weight = Vote.arranged(weight) if votes else weight
-        route = self._route if votes else self._route_without_votes
-        chunk = max(1, NUMBERS_IN_CACHE // largest)
-        return torch.cat([route(part, weight, bias) for part in u.split(chunk)])
+        if self.keeps_all():
+            largest = outputs * inputs * length
+            return self.in_chunks(lambda u: self._route_without_votes(u, weight, bias), u, largest)
+        arranged, largest = Vote.arranged(weight), outputs * inputs * dimension
+        return self.in_chunks(lambda u: self._route(u, arranged, bias), u, largest)
 
     def _route_without_votes(self, u: Tensor, weight: Tensor, bias: Term | None) -> Tensor:
         return route_without_votes(u, weight, None if bias is None else bias.value, self.iterations)
@@ -149,11 +156,14 @@ class RoutedConvCaps(Routed):
                 f"{'x'.join(map(str, x.shape[1:]))}, not capsules x dimension x height x width: "
                 "match input_dimension to the layer before"
             )
+        weight = self.weights(self.weight)
+        bias = Term(self.biases(self.bias)[:, None, None], self.biases)
+        largest = x[0, :, 0].numel() * len(weight)
+        return self.in_chunks(lambda x: self._route(x, weight, bias), x, largest)
+
+    def _route(self, x: Tensor, weight: Tensor, bias: Term) -> Tensor:
         votes = self.weights.storage.contract(
-            self.convolution,
-            self.weights(self.weight),
-            Term(x, self.source),
-            plus=Term(self.biases(self.bias)[:, None, None], self.biases),
+            self.convolution, weight, Term(x, self.source), plus=bias
         )
         height, width = votes.shape[-2:]
         votes = votes.unflatten(2, (self.capsules, self.dimension)).movedim(3, -1).flatten(2, 4)
