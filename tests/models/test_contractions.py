@@ -1,6 +1,7 @@
 """Sums of products: what they are, and that their parts add up to them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from qcapsnets.models import (
     SharedConvolution,
     Vote,
 )
-from qcapsnets.models import contractions as module
+from qcapsnets.models import convolve as module
 
 
 def some(*shape: int, seed: int = 0) -> Tensor:
@@ -99,13 +100,13 @@ def test_convolutions_are_those_of_pytorch(
 
 def test_both_ways_to_convolve_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
-    by_matrix = Convolution._by_matrix
+    by_matrix = module._by_matrix
 
-    def spy(self: Convolution, own: Tensor, other: Tensor, bias: Tensor | None) -> Tensor:
-        taken.append(own[0].numel())
-        return by_matrix(self, own, other, bias)
+    def spy(weight: Tensor, *others: Any) -> Tensor:
+        taken.append(weight[0].numel())
+        return by_matrix(weight, *others)
 
-    monkeypatch.setattr(Convolution, "_by_matrix", spy)
+    monkeypatch.setattr(module, "_by_matrix", spy)
     for channels in (14, 15):
         Convolution()(some(1, channels, 3, 3), some(1, channels, 4, 4))
     assert taken == [126]  # up to FEW_PRODUCTS, 128
@@ -115,6 +116,51 @@ def test_gradients_of_a_convolution_by_matrix() -> None:
     weight, images, bias = some(2, 1, 3, 3), some(1, 1, 4, 5, seed=1), some(2, 1, 1, seed=2)
     operands = [t.requires_grad_() for t in (weight, images, bias)]
     assert torch.autograd.gradcheck(Convolution(2, 1).plus, operands)
+
+
+@pytest.mark.parametrize("few", [0, 10**6], ids=["by phase", "by matrix"])
+@pytest.mark.parametrize(("stride", "padding"), [(2, 0), (2, 2), (3, 1), (6, 0)])
+@pytest.mark.parametrize("shape", [(17, 2, 9, 9), (2, 2, 10, 13)])
+def test_gradients_of_a_large_kernel_are_those_of_pytorch(
+    monkeypatch: pytest.MonkeyPatch, few: int, stride: int, padding: int, shape: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(module, "FEW_PRODUCTS", few)
+    operands = some(3, 2, 5, 5), some(*shape, seed=1), some(3, seed=2)
+
+    def ours(weight: Tensor, x: Tensor, bias: Tensor) -> Tensor:
+        return module.convolve(weight, x, bias, stride, padding, by_matrix=False)
+
+    def pytorchs(weight: Tensor, x: Tensor, bias: Tensor) -> Tensor:
+        return F.conv2d(x, weight, bias, stride, padding)
+
+    results = []
+    for convolve in (ours, pytorchs):
+        leaves = [t.clone().requires_grad_() for t in operands]
+        y = convolve(*leaves)
+        y.backward(some(*y.shape, seed=3))
+        results.append([leaf.grad for leaf in leaves])
+    for gradient, expected in zip(*results, strict=True):
+        assert gradient is not None
+        assert expected is not None
+        assert torch.equal(gradient, expected)
+
+
+def test_the_gradient_by_phase_is_what_a_strided_large_kernel_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = []
+    by_phase = module._for_weight_by_phase
+
+    def spy(g: Tensor, x: Tensor, weight: Tensor, *others: Any) -> Tensor:
+        taken.append((weight.shape[2], others[0]))
+        return by_phase(g, x, weight, *others)
+
+    monkeypatch.setattr(module, "_for_weight_by_phase", spy)
+    for kernel, stride in ((5, 1), (3, 2), (5, 2)):
+        weight = some(1, 20, kernel, kernel).requires_grad_()
+        y = Convolution(stride)(weight, some(1, 20, 7, 7))
+        y.backward(torch.ones_like(y))
+    assert taken == [(5, 2)]
 
 
 def test_an_empty_batch_gives_empty_maps() -> None:

@@ -1,9 +1,11 @@
 """The two contractions that replace the votes, and their hand-written gradients."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
-from qcapsnets.models.voteless import agree, combine
+from qcapsnets.models.voteless import Workspace, agree, combine
 
 
 def random(*shape: int, seed: int) -> Tensor:
@@ -31,20 +33,20 @@ def votes(u: Tensor, weight: Tensor) -> Tensor:
 def test_combine_is_the_sum_over_coupled_votes() -> None:
     c, _, u, weight = operands()
     expected = torch.einsum("jbi,bijd->jbd", c, votes(u, weight))
-    assert torch.allclose(combine(c, u, weight), expected)
+    assert torch.allclose(combine(c, u, weight, Workspace()), expected)
 
 
 def test_agree_is_the_product_of_outputs_and_votes() -> None:
     _, v, u, weight = operands()
     expected = torch.einsum("jbd,bijd->jbi", v, votes(u, weight))
-    assert torch.allclose(agree(v, u, weight), expected)
+    assert torch.allclose(agree(v, u, weight, Workspace()), expected)
 
 
 def test_gradients_of_combine() -> None:
     c, _, u, weight = operands()
-    assert torch.autograd.gradcheck(combine, (c, u, weight))
+    assert torch.autograd.gradcheck(partial(combine, workspace=Workspace()), (c, u, weight))
 
 
 def test_gradients_of_agree() -> None:
     _, v, u, weight = operands()
-    assert torch.autograd.gradcheck(agree, (v, u, weight))
+    assert torch.autograd.gradcheck(partial(agree, workspace=Workspace()), (v, u, weight))

@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-FEW_PRODUCTS = 128
-"""Up to so many products a sum (an image's first convolution), patches and a matrix product are
-faster than PyTorch's convolution on a CPU, several times so in the gradient of the weights."""
+from qcapsnets.models.convolve import convolve
 
 
 @dataclass(frozen=True)
@@ -72,20 +69,7 @@ class Convolution(Contraction):
         return self._convolve(own, other, bias.flatten())
 
     def _convolve(self, own: Tensor, other: Tensor, bias: Tensor | None) -> Tensor:
-        if self.by_matrix or own[0].numel() <= FEW_PRODUCTS:
-            return self._by_matrix(own, other, bias)
-        return F.conv2d(other, own, bias, self.stride, self.padding)
-
-    def _by_matrix(self, own: Tensor, other: Tensor, bias: Tensor | None) -> Tensor:
-        """The same as a matrix product with the patches of the image."""
-        kernel = own.shape[2:]
-        patches = F.unfold(other, kernel, padding=self.padding, stride=self.stride)
-        maps = torch.matmul(own.flatten(1), patches)
-        if bias is not None:
-            maps += bias[:, None]
-        sizes = zip(other.shape[2:], kernel, strict=True)
-        height, width = ((s + 2 * self.padding - k) // self.stride + 1 for s, k in sizes)
-        return maps.view(len(other), len(own), height, width)
+        return convolve(own, other, bias, self.stride, self.padding, self.by_matrix)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from qcapsnets.errors import ModelError
 from qcapsnets.models.contractions import Agree, Combine, SharedConvolution, Vote
 from qcapsnets.models.layers import Layer, as_capsules
 from qcapsnets.models.sites import Kind, Site, Term
-from qcapsnets.models.voteless import route_without_votes
+from qcapsnets.models.voteless import Workspace, route_without_votes
 
 NUMBERS_IN_CACHE = 1 << 21
 """How many numbers of the largest array are worked on at a time on a CPU."""
@@ -108,13 +108,13 @@ class RoutedCaps(Routed):
                 f"{u.shape[1]} of {u.shape[2]}: match inputs and input_dimension to it"
             )
         if self.keeps_all():
-            largest = outputs * inputs * length
-            return self.in_chunks(lambda u: self._route_without_votes(u, weight, bias), u, largest)
+            largest, offset = outputs * inputs * length, None if bias is None else bias.value
+            route, workspace = route_without_votes, Workspace()
+            return self.in_chunks(
+                lambda u: route(u, weight, offset, self.iterations, workspace), u, largest
+            )
         arranged, largest = Vote.arranged(weight), outputs * inputs * dimension
         return self.in_chunks(lambda u: self._route(u, arranged, bias), u, largest)
-
-    def _route_without_votes(self, u: Tensor, weight: Tensor, bias: Term | None) -> Tensor:
-        return route_without_votes(u, weight, None if bias is None else bias.value, self.iterations)
 
     def _route(self, u: Tensor, weight: Tensor, bias: Term | None) -> Tensor:
         votes = self.weights.storage.contract(Vote(), weight, Term(u, self.source))
