@@ -68,7 +68,7 @@ def test_every_step_of_every_scheme(result: Result) -> None:
             assert Plan.from_json(step["plan"])
             assert 0 <= step["accuracy"] <= 1
             assert step["cost"]["plans"] >= 0
-            assert step["effort"].keys() == {"macs", "seconds"}
+            assert step["effort"].keys() == {"macs", "seconds", "images_taken"}
             assert len(step["decision"]) > 30
         assert scheme.steps[0]["cost"]["images"] >= 120
         assert scheme.steps[0]["effort"]["macs"] > 0

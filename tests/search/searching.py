@@ -81,6 +81,7 @@ def search(
     observe: Callable[[Event], None] | None = None,
     warn: Callable[[str], None] | None = None,
     data_name: str = "digits",
+    verdicts: Path | None = None,
     **changes: Any,
 ) -> Result:
     """A run of the framework with the settings of these tests."""
@@ -93,6 +94,7 @@ def search(
         executor=executor or Serial(),
         observe=observe,
         warn=warn,
+        verdicts=verdicts,
     )
 
 
@@ -118,7 +120,9 @@ def in_a_process(
 def lines(journal: Path) -> list[dict[str, Any]]:
     """What a journal holds after its first line, without what depends on the machine."""
     found = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
-    return [{k: v for k, v in line.items() if k not in ("macs", "seconds")} for line in found]
+    return [
+        {k: v for k, v in line.items() if k not in ("macs", "seconds", "taken")} for line in found
+    ]
 
 
 def without_effort(value: Any) -> Any:

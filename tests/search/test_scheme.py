@@ -190,7 +190,7 @@ class Spy(Fast):
 
     def at_least(self, plan: Plan, minimum: int) -> bool:
         verdict = super().at_least(plan, minimum)
-        self.verdicts = [*getattr(self, "verdicts", []), (plan, minimum, verdict)]
+        self.said = [*getattr(self, "said", []), (plan, minimum, verdict)]
         return verdict
 
 
@@ -210,8 +210,8 @@ def test_every_verdict_is_that_of_a_full_evaluation(job: scheme.Job, rounding: s
     with Journal(job.journal, {}) as journal:
         answers = Spy(evaluator(reuse=True), journal, rounding=rounding)
         outcome = strategies["paper"](problem, answers)
-    assert len(answers.verdicts) > 3
-    for plan, minimum, verdict in answers.verdicts:
+    assert len(answers.said) > 3
+    for plan, minimum, verdict in answers.said:
         assert (full.count(plan).right >= minimum) == verdict
     for step in outcome.steps:
         assert full.count(step.plan).right == step.right

@@ -5,6 +5,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,6 +32,7 @@ from qcapsnets.framework.prepare import (
     warnings_of,
 )
 from qcapsnets.framework.result import Measured, ModelReport, Result, SchemeReport
+from qcapsnets.framework.tested import Tested
 from qcapsnets.models import CapsNet
 from qcapsnets.models.weights import fingerprint
 from qcapsnets.search import (
@@ -44,6 +46,7 @@ from qcapsnets.search import (
     strategies,
 )
 from qcapsnets.search.lock import locked
+from qcapsnets.search.scheme import calibration_fingerprint
 from qcapsnets.selection import Candidate, Choice, select
 from qcapsnets.training import fingerprint as data_fingerprint
 from qcapsnets.training import predict
@@ -63,15 +66,17 @@ def run(
     executor: Executor | None = None,
     observe: Callable[[Event], None] | None = None,
     warn: Callable[[str], None] | None = None,
+    verdicts: Path | None = None,
 ) -> Result:
     """Search wordlengths for a trained network; an interrupted run in the folder goes on.
 
     `observe` is told of every batch of images, `warn` of what a user should know beforehand.
+    Runs that are given the same folder of `verdicts` evaluate no plan twice between them.
     """
     with locked(folder):
         for place in (folder, folder / MODELS):
             discard_leftovers(place)
-        framework = _Framework(model, splits, settings, folder, data_name)
+        framework = _Framework(model, splits, settings, folder, data_name, verdicts)
         if warn is not None:
             for warning in framework.warnings:
                 warn(warning)
@@ -86,10 +91,16 @@ class _Framework:
     """What the parts of a run share."""
 
     def __init__(
-        self, model: CapsNet, splits: Splits, settings: Settings, folder: Path, data_name: str
+        self,
+        model: CapsNet,
+        splits: Splits,
+        settings: Settings,
+        folder: Path,
+        data_name: str,
+        verdicts: Path | None,
     ) -> None:
         self.model, self.splits, self.settings = model.eval(), splits, settings
-        self.folder, self.data_name = folder, data_name
+        self.folder, self.data_name, self.verdicts = folder, data_name, verdicts
         strategies[settings.strategy]  # an unknown one is an error before anything is computed
         self.images: ImageSet = getattr(splits, settings.search_split)
         check_data(model, self.images, settings.search_split)
@@ -99,6 +110,7 @@ class _Framework:
         self.problem = Problem.of(model, settings, self.reference.correct, len(self.images))
         self.calibration = shared.claim(self.reference)
         self.inventory = Inventory.of(model)
+        self.tested = Tested.of(model, splits.test, verdicts)
         self.warnings = tuple(warnings_of(self.problem))
 
     def jobs(self) -> list[Job]:
@@ -113,6 +125,7 @@ class _Framework:
                 settings=self.settings,
                 rounding=rounding,
                 journal=self.folder / JOURNALS / f"{rounding}.jsonl",
+                verdicts=self.verdicts,
             )
             for rounding in self.settings.roundings
         ]
@@ -122,7 +135,9 @@ class _Framework:
         found = list(zip(self.settings.roundings, outcomes, strict=True))
         candidates = [c for rounding, outcome in found for c in self._candidates(rounding, outcome)]
         choice = select(candidates)
-        before = Reference.of(self.model, self.splits.test).right
+        before = self.tested.right(
+            {"float": True}, lambda: Reference.of(self.model, self.splits.test).right
+        )
         for path in (self.folder / MODELS).glob("model_*.qcaps"):  # of a run with fewer schemes
             path.unlink()
         chosen = tuple(self._measure(candidate, before) for candidate in choice.chosen)
@@ -152,6 +167,16 @@ class _Framework:
             points=self.settings.points,
         )
 
+    def _facts(self, candidate: Candidate) -> dict[str, Any]:
+        """What tells a model from all others of the network."""
+        return {
+            "plan": candidate.plan.to_json(),
+            "rounding": candidate.rounding,
+            "seed": self.settings.seed,
+            "points": self.settings.points,
+            "calibration": calibration_fingerprint(self.calibration),
+        }
+
     def _report(self, candidate: Candidate) -> ModelReport:
         quantized = self._quantized(candidate)
         plan, bits = candidate.plan, candidate.weight_bits
@@ -175,9 +200,10 @@ class _Framework:
         )
 
     def _measure(self, candidate: Candidate, before: Tensor) -> ModelReport:
-        quantized = self._quantized(candidate)
-        after = (
-            predict(quantized, self.splits.test.images, batch_size=50) == self.splits.test.labels
+        quantized, test_images = self._quantized(candidate), self.splits.test
+        after = self.tested.right(
+            self._facts(candidate),
+            lambda: predict(quantized, test_images.images, batch_size=50) == test_images.labels,
         )
         file = f"{MODELS}/{candidate.name}.qcaps"
         test = _measured(after)

@@ -18,8 +18,10 @@ from qcapsnets.fixedpoint.plan import SHORTEST, Plan
 from qcapsnets.search.cost import Cost
 from qcapsnets.search.journal import Journal
 from qcapsnets.search.settings import Mode
+from qcapsnets.search.verdicts import Verdicts
 
 PlanOf = Callable[[int], Plan]
+NUMBERS = ("from", "seen", "right", "total", "macs")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Event:
 
 
 class Answers(ABC):
-    """Evaluations with a memory on disk."""
+    """Evaluations with a memory on disk, and with what other searches have counted, if given."""
 
     def __init__(
         self,
@@ -50,8 +52,9 @@ class Answers(ABC):
         *,
         rounding: str,
         observe: Callable[[Event], None] | None = None,
+        verdicts: Verdicts | None = None,
     ) -> None:
-        self.evaluator, self.journal = evaluator, journal
+        self.evaluator, self.journal, self.verdicts = evaluator, journal, verdicts
         self.rounding, self.observe = rounding, observe
         self.step, self.best = "", ""
         self.cost = Cost()
@@ -74,7 +77,7 @@ class Answers(ABC):
         if before.settles(minimum):
             return before
         started, work = time.monotonic(), self.evaluator.work
-        after = self.evaluator.count(plan, minimum, lambda now: self._tell(plan, before, now))
+        after, taken = self._count(plan, minimum, before)
         line = {
             "plan": plan.to_json(),
             "step": self.step,
@@ -84,10 +87,23 @@ class Answers(ABC):
             "total": after.total,
             "macs": self.evaluator.work - work,
             "seconds": round(time.monotonic() - started, 3),
+            "taken": taken,
         }
         self._spend(line)
         self.journal.append(line)
         return after
+
+    def _count(
+        self, plan: Plan, minimum: int | None, before: Measurement
+    ) -> tuple[Measurement, int]:
+        """Go on counting; how many of the images were counted by another search already."""
+
+        def watch(now: Measurement) -> None:
+            self._tell(plan, before, now)
+
+        if self.verdicts is None:
+            return self.evaluator.count(plan, minimum, watch), 0
+        return self.verdicts.count(self.evaluator, plan, minimum, watch)
 
     def _recall(self, plan: Plan) -> bool:
         """Take over the next line that the journal has of this plan, as if it were made now."""
@@ -105,6 +121,7 @@ class Answers(ABC):
             images=line["seen"] - line["from"],
             macs=line["macs"],
             seconds=line["seconds"],
+            taken=line.get("taken", 0),
         )
 
     def _tell(self, plan: Plan, before: Measurement, now: Measurement) -> None:
@@ -180,7 +197,7 @@ class Literal(Answers):
 def _plan_of(line: dict[str, Any], path: Path) -> Plan:
     """The plan of a journal's line; a line that is no measurement is an error."""
     try:
-        if all(type(line[key]) is int for key in ("from", "seen", "right", "total", "macs")):
+        if all(type(line[key]) is int for key in NUMBERS):
             float(line["seconds"])
             return Plan.from_json(line["plan"])
     except (KeyError, TypeError, ValueError, FixedPointError):

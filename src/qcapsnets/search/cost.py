@@ -5,12 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cost:
-    """Plans and images are the same in every run; the rest is what this machine really did."""
+    """Plans and images are the same in every run; the rest is what this machine really did.
+
+    `taken` of the images were not computed: another search had counted them.
+    """
 
     plans: int = 0
     images: int = 0
     macs: int = 0
     seconds: float = 0.0
+    taken: int = 0
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(
@@ -18,6 +22,7 @@ class Cost:
             self.images + other.images,
             self.macs + other.macs,
             self.seconds + other.seconds,
+            self.taken + other.taken,
         )
 
     def __sub__(self, other: "Cost") -> "Cost":
@@ -26,4 +31,5 @@ class Cost:
             self.images - other.images,
             self.macs - other.macs,
             self.seconds - other.seconds,
+            self.taken - other.taken,
         )

@@ -22,7 +22,10 @@ class Step:
     cost: Cost
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; `effort` is what this machine did, the rest is the same in every run."""
+        """Plain values; `effort` is what this machine did, the rest is the same in every run.
+
+        Of the images of `cost`, those taken were counted by another search, and cost no effort.
+        """
         return {
             "step": self.name,
             "plan": self.plan.to_json(),
@@ -30,7 +33,11 @@ class Step:
             "weight_bits": self.weight_bits,
             "decision": self.decision,
             "cost": {"plans": self.cost.plans, "images": self.cost.images},
-            "effort": {"macs": self.cost.macs, "seconds": round(self.cost.seconds, 3)},
+            "effort": {
+                "macs": self.cost.macs,
+                "seconds": round(self.cost.seconds, 3),
+                "images_taken": self.cost.taken,
+            },
         }
 
 
