@@ -36,7 +36,10 @@ def trained(
     data_folder: Path | None = None,
     download: bool = True,
 ) -> Trained:
-    """Load a run folder or a network's file; the images are those of the run unless named."""
+    """Load a run folder or a network's file; the images are those of the run unless named.
+
+    A file of the zoo says itself what it was trained on, and how many images were set apart.
+    """
     from qcapsnets.models.weights import load_model
 
     run, file = Run.of(target)
@@ -45,8 +48,8 @@ def trained(
     name = data or begun.get("data") or facts.get("data")
     if not isinstance(name, str):
         raise CommandError(f"{target} does not say what it was trained on: name it by --data")
-    own = begun if name == begun.get("data") else {}
-    splits = _splits(name, output, own, data_folder, download, fallback=data is None)
+    own = next((known for known in (begun, facts) if known.get("data") == name), {})
+    name, splits = _splits(name, output, own, data_folder, download, fallback=data is None)
     return Trained(run, file, model, name, splits)
 
 
@@ -58,8 +61,10 @@ def _splits(
     download: bool,
     *,
     fallback: bool,
-) -> "Splits":
-    """The images; if the full set cannot be had and was not asked for, the bundled part of it."""
+) -> "tuple[str, Splits]":
+    """The images, and what they are called; if the full set cannot be had and was not asked for,
+    the bundled part of it.
+    """
     from qcapsnets.data import datasets
 
     def load(name: str, validation: int | None) -> "Splits":
@@ -73,9 +78,12 @@ def _splits(
         )
 
     try:
-        return load(name, own.get("validation"))
+        return name, load(name, own.get("validation"))
     except DataError as problem:
         if not fallback or name + SMALL not in datasets:
             raise
-        output.say(f"{problem}; using {name + SMALL}, the bundled part of it, instead")
-        return load(name + SMALL, None)
+        output.say(
+            f"{problem}; using {name + SMALL}, the bundled part of it, instead: "
+            "the network may have been trained on its validation images"
+        )
+        return name + SMALL, load(name + SMALL, None)
