@@ -105,6 +105,9 @@ class Watched(Fixed):
     def store(self, x: Tensor, *, step: int = 0) -> Tensor:
         return self.watch(super().store(x, step=step), step)
 
+    def consume(self, x: Tensor, *, step: int = 0) -> Tensor:
+        return self.store(x, step=step)
+
     def squash(self, s: Term, *, dim: int, step: int = 0) -> Tensor:
         return self.watch(super().squash(s, dim=dim, step=step), step)
 

@@ -82,6 +82,23 @@ class TestStore:
         assert stored.dtype == storage.dtype
         assert format.codes(stored)[0].tolist() == expected
 
+    @pytest.mark.parametrize("scheme", SCHEMES)
+    def test_what_is_consumed_is_stored_as_anything_else(self, scheme: str) -> None:
+        x = torch.randn(40, 5000, generator=torch.Generator().manual_seed(0)) * 3
+        way = Way(roundings[scheme], 1)
+        expected = fixed("s5f2", way).store(x, step=1)
+        for spent in (
+            x.clone(),
+            x.double(),
+            x.clone().requires_grad_(),
+            x.clone().T.contiguous().T,
+        ):
+            stored = fixed("s5f2", way).consume(spent, step=1)
+            assert torch.equal(stored, expected)
+            assert stored.requires_grad == spent.requires_grad
+            if spent.requires_grad:
+                assert torch.equal(spent, x)
+
     @pytest.mark.parametrize("wordlength", range(24, 33))
     @pytest.mark.parametrize("scheme", SCHEMES)
     def test_float32_saturates_in_wide_formats(self, wordlength: int, scheme: str) -> None:

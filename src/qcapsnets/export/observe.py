@@ -25,6 +25,9 @@ class Observed(Fixed):
     def store(self, x: Tensor, *, step: int = 0) -> Tensor:
         return self._note(super().store(x, step=step), step)
 
+    def consume(self, x: Tensor, *, step: int = 0) -> Tensor:
+        return self.store(x, step=step)
+
     def squash(self, s: Term, *, dim: int, step: int = 0) -> Tensor:
         return self._note(super().squash(s, dim=dim, step=step), step)
 

@@ -81,17 +81,23 @@ class Rounding:
             )
 
 
-def in_pieces(function: Callable[[Tensor], Tensor], x: Tensor, draw: Tensor | None) -> Tensor:
+def in_pieces(
+    function: Callable[[Tensor], Tensor],
+    x: Tensor,
+    draw: Tensor | None,
+    into: Tensor | None = None,
+) -> Tensor:
     """function(x) as the type of x, on a CPU a few rows at a time: for functions of single rows.
 
-    What a function allocates on the way then stays in the cache and in the allocator's hands;
-    on whole batches, getting fresh pages for it takes longer than the arithmetic.
+    `into`, which may be x itself, is memory for the result. What a function allocates on the way
+    stays in the cache and in the allocator's hands; on whole batches, getting fresh pages for it
+    takes longer than the arithmetic.
     """
     rows = max(1, PIECE * len(x) // max(1, x.numel())) if x.ndim > 1 else 1
     draw_varies = draw is not None and draw.ndim == x.ndim and len(draw) > 1
     if x.ndim < 2 or len(x) <= rows or draw_varies or x.device.type != "cpu":
         return function(x).to(x.dtype)
-    result = torch.empty_like(x)
+    result = torch.empty_like(x) if into is None else into
     for part, piece in zip(result.split(rows), x.split(rows), strict=True):
         part.copy_(function(piece))
     return result

@@ -126,10 +126,17 @@ class Fixed(Known):
         return self.counts
 
     def store(self, x: Tensor, *, step: int = 0) -> Tensor:
+        return straight_through(x, self._stored(self._widened(x), step, None))
+
+    def consume(self, x: Tensor, *, step: int = 0) -> Tensor:
+        wide = self._widened(x)
+        spent = None if x.requires_grad and torch.is_grad_enabled() else wide
+        return straight_through(x, self._stored(wide, step, spent))
+
+    @torch.no_grad()
+    def _stored(self, x: Tensor, step: int, into: Tensor | None) -> Tensor:
         draw = self.draw(x, step)
-        with torch.no_grad():
-            stored = in_pieces(lambda part: self._round(part, draw), self._widened(x), draw)
-        return straight_through(x, stored.to(self.dtype))
+        return in_pieces(lambda part: self._round(part, draw), x, draw, into).to(self.dtype)
 
     def _widened(self, x: Tensor) -> Tensor:
         """x in a type that also holds every number of the format."""

@@ -186,8 +186,7 @@ class Conv(Convolving):
             y = self.norm(y)
         elif self.norm is not None and self.accumulator is not None:
             y = self.norm(y, self.accumulator)
-        output: Tensor = self.activation(y)
-        return output
+        return self.activation.storage.consume(y)
 
 
 class ConvCaps(Convolving):

@@ -118,7 +118,7 @@ class RoutedCaps(Routed):
 
     def _route(self, u: Tensor, weight: Tensor, bias: Term | None) -> Tensor:
         votes = self.weights.storage.contract(Vote(), weight, Term(u, self.source))
-        return self.route(self.votes(votes), bias)
+        return self.route(self.votes.storage.consume(votes), bias)
 
 
 class RoutedConvCaps(Routed):
@@ -167,6 +167,6 @@ class RoutedConvCaps(Routed):
         )
         height, width = votes.shape[-2:]
         votes = votes.unflatten(2, (self.capsules, self.dimension)).movedim(3, -1).flatten(2, 4)
-        v = self.route(self.votes(votes), self.bias_term(repeat=height * width))
+        v = self.route(self.votes.storage.consume(votes), self.bias_term(repeat=height * width))
         maps: Tensor = v.unflatten(1, (self.capsules, height, width))
         return maps.movedim(-1, 2)

@@ -58,6 +58,10 @@ class Storage:
         """What is read back after writing x; `step` counts the visits within one forward pass."""
         return x
 
+    def consume(self, x: Tensor, *, step: int = 0) -> Tensor:
+        """As `store`, of an x that nobody needs any more: its memory may be used again."""
+        return self.store(x, step=step)
+
     def contract(
         self,
         contraction: Contraction,

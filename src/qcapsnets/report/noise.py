@@ -90,6 +90,9 @@ class _Compared(Fixed):
     def store(self, x: Tensor, *, step: int = 0) -> Tensor:
         return self._compare(x, super().store(x, step=step))
 
+    def consume(self, x: Tensor, *, step: int = 0) -> Tensor:
+        return self.store(x, step=step)
+
     def squash(self, s: Term, *, dim: int, step: int = 0) -> Tensor:
         real = squash(s.value.double(), dim)
         return self._compare(real, super().squash(s, dim=dim, step=step))
