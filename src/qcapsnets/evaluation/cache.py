@@ -24,7 +24,7 @@ def narrowest(range_: Range) -> torch.dtype | None:
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """A tensor of values on a grid, as integers."""
+    """A tensor of values on a grid, as integers; as it is where those take as many bytes."""
 
     codes: Tensor
     fraction: int
@@ -33,11 +33,14 @@ class Codes:
     @classmethod
     def of(cls, values: Tensor, fraction: int, narrow: torch.dtype) -> "Codes":
         """The codes of values, which `narrow` must be able to hold."""
+        if narrow.itemsize >= values.element_size():
+            return cls(values.clone(), 0, values.dtype)
         return cls(values.mul(2.0**fraction).to(narrow), fraction, values.dtype)
 
     def values(self) -> Tensor:
-        """The same tensor again."""
-        return self.codes.to(self.dtype).mul_(2.0**-self.fraction)
+        """The same tensor again, the caller's own."""
+        values = self.codes.to(self.dtype, copy=True)
+        return values.mul_(2.0**-self.fraction) if self.fraction else values
 
     @property
     def bytes(self) -> int:

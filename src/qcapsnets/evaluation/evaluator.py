@@ -203,7 +203,7 @@ class Evaluator:
         narrow = narrowest(range_)
         if narrow is None:
             return
-        of_an_image = x.numel() // len(x) * narrow.itemsize
+        of_an_image = x.numel() // len(x) * min(narrow.itemsize, x.element_size())
         if of_an_image * self.total <= self._cache.limit // SHARE:
             self._cache.put(key, Codes.of(x, range_.fraction, narrow))
 
