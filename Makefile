@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test slow check format reference docs clean
+.PHONY: demo test slow check format reference results docs clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/ready: pyproject.toml constraints.txt
@@ -38,6 +38,9 @@ format: $(VENV)/ready
 reference: $(VENV)/ready
 	@$(BIN)/python -m typer qcapsnets.cli.app utils docs --name qcapsnets \
 		--title "Command reference" --output docs/commands.md
+
+results: $(VENV)/ready
+	@$(BIN)/python -m tools.results
 
 docs: $(VENV)/docs-ready
 	@$(BIN)/mkdocs build --strict --quiet

@@ -1,0 +1,371 @@
+"""The table in small: a network of some thousand weights, a hundred digits, every kind of row."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from tools.results import findings, literal
+from tools.results.__main__ import main
+from tools.results.bench import Bench
+from tools.results.page import published, read_section, write_page
+from tools.results.rows import Run
+from tools.results.sweeps import Curve, Swept, curves, read_sweeps
+from tools.results.wanted import Network, Search, Wanted, read_wanted
+
+from qcapsnets.errors import ReportError
+from qcapsnets.evaluation import Measurement
+from qcapsnets.fixedpoint.plan import Plan
+from qcapsnets.models.weights import save_model
+from qcapsnets.search.verdicts import Verdicts
+from tools import zoo
+
+ROOT = Path(__file__).parents[2]
+WANTED = """
+search_images = 100
+calibration_images = 60
+tolerances = ["1%", "20%"]
+budgets = [4, 15]
+all_schemes_tolerance = "20%"
+all_schemes_budgets = [4]
+wordlengths = [8, 3]
+seeds = 2
+
+[[network]]
+name = "small"
+title = "A small ShallowCaps"
+weights = "small.safetensors"
+data = "mnist-mini"
+published = "shallowcaps-mnist"
+own_budgets = ["180kbit"]
+literal = true
+
+[[network]]
+name = "missing"
+title = "A network that nobody trained"
+weights = "missing.safetensors"
+data = "mnist-mini"
+"""
+SEARCHES = [
+    "nearest-1-1of4", "nearest-1-1of15", "nearest-20-1of4", "nearest-20-1of15",
+    "all-20-1of4", "all-20-180kbit", "literal-20-1of4",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def home(learned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a zoo of one network."""
+    folder = tmp_path_factory.mktemp("results")
+    zoo.add(learned, folder / "zoo" / "small.safetensors")
+    (folder / "zoo" / "results.toml").write_text(WANTED)
+    return folder
+
+
+def arguments(home: Path, *more: str) -> list[str]:
+    wanted = ["--wanted", str(home / "zoo" / "results.toml"), "--workers", "1"]
+    return [*wanted, "--results", str(home / "runs"), "--docs", str(home / "docs"), *more]
+
+
+def started(home: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "tools.results", *arguments(home)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="module")
+def made(home: Path) -> Path:
+    """Made in three goes: killed in its first search, stopped by Ctrl-C in a later one, ended."""
+    killed = started(home)
+    wait_for(home, killed, "*/verdicts/nearest-*.jsonl")
+    killed.kill()
+    killed.communicate()
+    assert not list(home.glob("docs/*"))
+    stopped = started(home)
+    wait_for(home, stopped, "*/nearest-20-1of4/journal/nearest.jsonl")
+    stopped.send_signal(signal.SIGINT)
+    assert "the same command goes on from here" in stopped.communicate()[1]
+    assert stopped.returncode == 130
+    assert main(arguments(home, "--quiet")) == 0
+    return home
+
+
+def wait_for(home: Path, process: "subprocess.Popen[str]", pattern: str) -> None:
+    end = time.monotonic() + 60
+    while not list((home / "runs").glob(pattern)):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def folder(made: Path) -> Path:
+    (found,) = (made / "runs").iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(made: Path) -> str:
+    return (made / "docs" / "results.md").read_text()
+
+
+def test_every_search_and_every_sweep_is_there(folder: Path, made: Path) -> None:
+    assert {path.parent.name for path in folder.glob("*/result.json")} == set(SEARCHES)
+    wanted = read_wanted(made / "zoo" / "results.toml")
+    files = {curve.file for curve in curves(wanted.networks[0], wanted)}
+    assert {path.name for path in (folder / "sweeps").iterdir()} == files
+    assert len(files) == 2 * (3 + 2) + 2
+
+
+def test_an_interrupted_table_is_that_of_one_go(made: Path, folder: Path, tmp_path: Path) -> None:
+    """A search by itself, without a store, finds what it found among the others."""
+    wanted = read_wanted(made / "zoo" / "results.toml")
+    network = wanted.networks[0]
+    bench = Bench.of(network, wanted, tmp_path)
+    for search in list(wanted.searches(network))[2:3]:
+        bench.run(search, 1)
+        there = (folder / search.folder / "result.json").read_text()
+        here = (tmp_path / folder.name / search.folder / "result.json").read_text()
+        assert without_effort(here) == without_effort(there)
+
+
+def without_effort(text: str) -> str:
+    return re.sub(r'"effort": \{[^}]*\}', "", text)
+
+
+def test_what_is_there_is_skipped(
+    made: Path, folder: Path, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.results.bench.run", None)
+    monkeypatch.setattr(Verdicts, "count", None)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    assert main(arguments(made, "--quiet")) == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert (made / "docs" / "results.md").read_text() == page
+
+
+def test_no_plan_was_evaluated_twice(folder: Path) -> None:
+    for path in (folder / "verdicts").glob("*-*.jsonl"):
+        seen: dict[str, int] = {}
+        for line in map(json.loads, path.read_text().splitlines()[1:]):
+            if "counts" in line:
+                assert line["counts"][0][0] > seen.get(str(line["plan"]), 0)
+                seen[str(line["plan"])] = line["counts"][-1][0]
+
+
+def test_the_page_has_the_figures_of_the_runs(page: str, folder: Path) -> None:
+    for name in SEARCHES:
+        result = json.loads((folder / name / "result.json").read_text())
+        for model in result["chosen"]:
+            test = model["test"]
+            tested = f"{100 * test['accuracy']:.2f} ({100 * test['low']:.2f} to "
+            (row,) = {
+                line
+                for line in page.splitlines()
+                if tested in line and f"| {model['weight_reduction']:.2f}x |" in line
+            } & set(rows_of(page, name, model["name"]))
+            assert f"| {model['activation_reduction']:.2f}x |" in row
+
+
+def rows_of(page: str, name: str, model: str) -> Iterator[str]:
+    """The rows of a run in its own table: that of its heading, at its tolerance and budget."""
+    heading = {"nearest": "Rounding to nearest", "all": "All rounding", "literal": "The literal"}
+    kind, tolerance, budget = name.split("-")
+    part = page.split(f"### {heading[kind]}", 1)[1].split("\n#", 1)[0]
+    current = ""
+    for line in part.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and len(cells) > 5:
+            current = f"{cells[0]} {cells[1]}" if cells[0] else current
+            if current == f"{tolerance}% {budget.replace('of', '/')}" and (
+                kind == "literal" or cells[3] == model
+            ):
+                yield line
+
+
+def test_the_page_tells_of_both_paths_and_of_what_was_published(page: str) -> None:
+    assert re.search(r"\*\*Tolerance 1%, budget 1/4: Path [AB]\.\*\* In step 2, weights of", page)
+    assert {"A", "B"} <= set(re.findall(r": Path ([AB])\.\*\*", page)) | set(
+        re.findall(r"(?:truncation|nearest|stochastic) Path ([AB])", page)
+    )
+    assert "| the paper, Table I | | 99.58 | 0.09 | 4.87x | 2.67x | |" in page
+    assert "| its authors, later | truncation | 9.75 | 89.92 | 5.53x | | W 7 6 5 |" in page
+    assert "truncation and rounding to nearest differ by up to" in page
+    assert "Alone, the routing arrays keep" in page
+    assert "nobody trained" not in page
+    assert "undefined" not in page.lower()
+
+
+def test_every_figure_is_a_small_svg(made: Path, page: str) -> None:
+    names = re.findall(r"\]\((figures/[^)]*)\)", page)
+    assert names == [f"figures/small-{k}.svg" for k in ("trade-off", "rounding", "routing")]
+    for name in names:
+        path = made / "docs" / name
+        assert ElementTree.parse(path).getroot().tag.endswith("svg")
+        assert path.stat().st_size < 100_000
+
+
+def test_a_sweep_says_what_the_evaluator_counts(made: Path, folder: Path) -> None:
+    wanted = read_wanted(made / "zoo" / "results.toml")
+    bench = Bench.of(wanted.networks[0], wanted, made / "runs")
+    for swept in read_sweeps(folder):
+        if swept.curve in (Curve("routing"), Curve("uniform", "stochastic", "unit", 1)):
+            job = bench.free(swept.curve.rounding, swept.curve.points, swept.curve.seed)
+            plan = swept.curve.plan(job.problem(), 3)
+            assert job.evaluator().count(plan).right == swept.right[3]
+    assert Curve("routing").plan(job.problem(), 3)["digit"].routing == 3
+    varied = Curve("activation").plan(job.problem(), 3)
+    assert [q.activation for q in varied.values()] == [3, 3, 3]
+    assert varied["digit"].routing == 8
+
+
+def test_the_literal_cost_worked_out_is_that_of_the_run(made: Path) -> None:
+    wanted = read_wanted(made / "zoo" / "results.toml")
+    section = read_section(wanted.networks[0], wanted, made / "runs")
+    assert section is not None
+    (really,) = section.literal
+    (same,) = [
+        run
+        for run in section.nearest
+        if (run.search.tolerance, run.search.budget) == ("20%", "1/4")
+    ]
+    assert same.literal_images == really.cost.images
+    assert section.literal_cost(same).endswith("(run)")
+    assert same.cost.images < really.cost.images
+    assert all(run.cost.taken <= run.cost.images for run in section.runs)
+
+
+def test_findings_are_included(made: Path, tmp_path: Path) -> None:
+    wanted = read_wanted(made / "zoo" / "results.toml")
+    words = tmp_path / "findings.md"
+    words.write_text("## Three findings\n\nCapsules are round.\n")
+    assert write_page(wanted, made / "runs", tmp_path, words) == ["small"]
+    assert (
+        "\n## Three findings\n\nCapsules are round.\n\n## A small"
+        in (tmp_path / "results.md").read_text()
+    )
+
+
+def test_without_results_the_page_says_so(tmp_path: Path) -> None:
+    network = Network("none", "None", tmp_path / "none.safetensors", "mnist")
+    assert write_page(Wanted((network,)), tmp_path, tmp_path, tmp_path / "findings.md") == []
+    assert "has results yet" in (tmp_path / "results.md").read_text()
+
+
+def test_other_weights_have_other_folders(made: Path, tmp_path: Path) -> None:
+    wanted = read_wanted(made / "zoo" / "results.toml")
+    network = wanted.networks[0]
+    ours = Bench.of(network, wanted, tmp_path)
+    with torch.no_grad():
+        next(ours.model.parameters()).add_(0.5)
+    save_model(ours.model, tmp_path / "other.safetensors")
+    other = Bench.of(replace(network, weights=tmp_path / "other.safetensors"), wanted, tmp_path)
+    assert other.folder != ours.folder
+    fewer = Bench.of(network, replace(wanted, search_images=50), tmp_path)
+    assert len({ours.folder, other.folder, fewer.folder}) == 3
+    assert len(fewer.splits.validation) == 50
+
+
+# Parts by themselves
+
+
+def test_the_real_table_is_that_of_the_issue() -> None:
+    wanted = read_wanted(ROOT / "zoo" / "results.toml")
+    assert len(wanted.networks) == 5
+    first = wanted.networks[0]
+    searches = list(wanted.searches(first))
+    assert sum(len(s.roundings) == 1 and s.mode == "fast" for s in searches) == 24
+    assert [s.folder for s in searches[24:]] == [
+        "all-0.2-1of6",
+        "all-0.2-1of10",
+        "all-0.2-45Mbit",
+        "literal-0.2-1of6",
+    ]
+    assert len({s.folder for s in searches}) == len(searches)
+    for network in wanted.networks:
+        assert published(network.published)["paper"]
+    assert Search("0.2%", "45Mbit", ("nearest",)).bits(1) == 45_000_000
+    assert Search("0.2%", "1/16", ("nearest",)).bits(6_804_224) == 2 * 6_804_224
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = ", "is not TOML"),
+        ("colour = 3", "unknown setting 'colour'"),
+        ("[[network]]\nname = 'a'\nweights = 'b'", "lacks a setting"),
+    ],
+)
+def test_a_file_that_asks_for_something_else(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "results.toml"
+    path.write_text(text)
+    with pytest.raises(ReportError, match=words):
+        read_wanted(path)
+    assert main(["--wanted", str(path), "--docs", str(tmp_path)]) == 2
+
+
+def test_a_broken_sweep_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sweeps").mkdir()
+    (tmp_path / "sweeps" / "x.json").write_text("{}")
+    with pytest.raises(ReportError, match="is no sweep: remove it"):
+        read_sweeps(tmp_path)
+
+
+def plan(*lengths: int) -> Plan:
+    layers = {f"l{n}": {"weight": q, "activation": q} for n, q in enumerate(lengths)}
+    return Plan.from_json(layers)
+
+
+def test_longer_plans_are_supposed_to_pass_and_shorter_ones_to_fail() -> None:
+    known = {plan(4, 4): Measurement(100, 95, 100), plan(3, 3): Measurement(20, 5, 100)}
+    supposed = literal.Supposed(known)
+    assert supposed.enough(plan(4, 4), 95)
+    assert not supposed.enough(plan(4, 4), 96)
+    assert supposed.enough(plan(5, 4), 90)
+    assert not supposed.enough(plan(3, 2), 90)
+    with pytest.raises(literal.Unknown):
+        supposed.enough(plan(5, 3), 90)
+    with pytest.raises(literal.Unknown):
+        supposed.accuracy(plan(3, 3))
+    assert supposed.asked == {
+        plan(4, 4): True, plan(5, 4): False, plan(3, 2): False, plan(5, 3): False
+    }  # fmt: skip
+
+
+def swept(rounding: str, seed: int, **right: int) -> Swept:
+    counts = {int(name[1:]): count for name, count in right.items()}
+    return Swept(Curve("uniform", rounding, "unit", seed), counts, 1000, 990)
+
+
+def test_what_the_sweeps_say() -> None:
+    (panel,) = findings.panels(
+        [
+            swept("truncation", 0, q8=990, q4=100),
+            swept("nearest", 0, q8=990, q4=989),
+            swept("stochastic", 0, q8=989, q4=980),
+            swept("stochastic", 1, q8=989, q4=960),
+        ]
+    )
+    words = findings.rounding_words(panel)
+    assert "differ by up to 88.90 points (10.00% against 98.90% at 4 bits)" in words
+    assert "stochastic rounding lie up to 2.00 points apart (at 4 bits)" in words
+    assert words.endswith("truncation 8 bits, nearest 4 bits, stochastic 8 bits.")
+    assert findings.shortest_enough({8: 0.5}, 0.99) is None
+
+
+def test_costs_are_sums(made: Path) -> None:
+    wanted = read_wanted(made / "zoo" / "results.toml")
+    section = read_section(wanted.networks[0], wanted, made / "runs")
+    assert section is not None
+    run: Run = section.all_schemes[0]
+    total = sum(step["cost"]["images"] for s in run.result.schemes for step in s.steps)
+    assert run.cost.images == total
+    assert run.cost.computed == total - run.cost.taken

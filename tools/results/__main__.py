@@ -1,0 +1,88 @@
+"""Compute what is missing, then write docs/results.md.
+
+    python -m tools.results                    # all networks of zoo/results.toml that are there
+    python -m tools.results --only NAME        # one of them
+    python -m tools.results --page             # only the page, from what there is
+
+It can be interrupted at any time; the next call goes on where it stopped.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from tools.results.bench import Bench
+from tools.results.literal import write_costs
+from tools.results.page import PAGE, write_page
+from tools.results.sweeps import curves, sweep
+from tools.results.wanted import Network, Wanted, read_wanted
+
+from qcapsnets.cli.output import Output, Report
+from qcapsnets.errors import QCapsNetsError
+from qcapsnets.search import Event
+
+ROOT = Path(__file__).parents[2]
+
+
+def compute(
+    network: Network, wanted: Wanted, results: Path, output: Output, workers: int | None
+) -> None:
+    """All searches and sweeps of one network that are not there yet."""
+    if not network.weights.exists():
+        output.say(f"{network.name}: there is no {network.weights}, so it is left out")
+        return
+    bench = Bench.of(network, wanted, results)
+    searches = list(wanted.searches(network))
+    for number, search in enumerate(searches, 1):
+        title = f"{network.name}: {search.folder} ({number}/{len(searches)})"
+        if bench.done(search):
+            continue
+        with output.progress(title) as report:
+            bench.run(search, workers, lambda event, report=report: _tell(event, report))  # type: ignore[misc]
+        output.say(f"{title} done")
+    for search in searches:
+        write_costs(bench, search)
+    for curve in curves(network, wanted):
+        sweep(bench, curve)
+        output.say(f"{network.name}: {curve.file} done")
+
+
+def _tell(event: Event, report: Report) -> None:
+    note = f"{event.rounding}, step {event.step}, {event.plan}: {event.seen}/{event.total}"
+    report.at(event.seen, event.total, note)
+
+
+def make(arguments: argparse.Namespace) -> None:
+    """Everything that the command line asks for."""
+    output, wanted = Output(quiet=arguments.quiet), read_wanted(arguments.wanted)
+    for network in wanted.networks:
+        if not arguments.page and arguments.only in (None, network.name):
+            compute(network, wanted, arguments.results, output, arguments.workers)
+    findings = arguments.wanted.parent / "findings.md"
+    names = write_page(wanted, arguments.results, arguments.docs, findings)
+    output.say(f"{arguments.docs / PAGE} tells of {', '.join(names) or 'nothing yet'}")
+
+
+def main(given: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.results", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--wanted", type=Path, default=ROOT / "zoo" / "results.toml")
+    parser.add_argument("--results", type=Path, default=ROOT / "runs" / "results")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs")
+    parser.add_argument("--only", metavar="NAME", help="compute for this network alone")
+    parser.add_argument("--page", action="store_true", help="compute nothing")
+    parser.add_argument("--workers", type=int, default=None, help="schemes at a time")
+    parser.add_argument("--quiet", action="store_true")
+    try:
+        make(parser.parse_args(given))
+    except QCapsNetsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
