@@ -9,16 +9,20 @@ It can be interrupted at any time; the next call goes on where it stopped.
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tools.results.bench import Bench
 from tools.results.literal import write_costs
 from tools.results.page import PAGE, write_page
-from tools.results.sweeps import curves, sweep
+from tools.results.sweeps import curves, sweep, swept_already
 from tools.results.wanted import Network, Wanted, read_wanted
 
 from qcapsnets.cli.output import Output, Report
 from qcapsnets.errors import QCapsNetsError
+from qcapsnets.evaluation import Measurement
 from qcapsnets.search import Event
 
 ROOT = Path(__file__).parents[2]
@@ -33,23 +37,33 @@ def compute(
         return
     bench = Bench.of(network, wanted, results)
     searches = list(wanted.searches(network))
-    for number, search in enumerate(searches, 1):
-        title = f"{network.name}: {search.folder} ({number}/{len(searches)})"
-        if bench.done(search):
-            continue
-        with output.progress(title) as report:
-            bench.run(search, workers, lambda event, report=report: _tell(event, report))  # type: ignore[misc]
-        output.say(f"{title} done")
+    for search in searches:
+        if not bench.done(search):
+            with _progress(output, network, search.folder) as report:
+                bench.run(search, workers, partial(_tell_search, report))
     for search in searches:
         write_costs(bench, search)
     for curve in curves(network, wanted):
-        sweep(bench, curve)
-        output.say(f"{network.name}: {curve.file} done")
+        if not swept_already(bench, curve):
+            with _progress(output, network, curve.file.removesuffix(".json")) as report:
+                sweep(bench, curve, partial(_tell_sweep, report))
 
 
-def _tell(event: Event, report: Report) -> None:
-    note = f"{event.rounding}, step {event.step}, {event.plan}: {event.seen}/{event.total}"
+@contextmanager
+def _progress(output: Output, network: Network, what: str) -> Iterator[Report]:
+    title = f"{network.name}: {what}"
+    with output.progress(title) as report:
+        yield report
+    output.say(f"{title} done")
+
+
+def _tell_search(report: Report, event: Event) -> None:
+    note = f"{event.rounding}, step {event.step}, {event.plan}"
     report.at(event.seen, event.total, note)
+
+
+def _tell_sweep(report: Report, wordlength: int, now: Measurement) -> None:
+    report.at(now.seen, now.total, f"{wordlength} bits")
 
 
 def make(arguments: argparse.Namespace) -> None:

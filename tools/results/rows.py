@@ -24,7 +24,11 @@ class Run:
     @property
     def cost(self) -> "Spent":
         """Of all its schemes."""
-        return sum((Spent.of(scheme) for scheme in self.result.schemes), Spent())
+        return sum((self.spent(scheme) for scheme in self.result.schemes), Spent())
+
+    def spent(self, scheme: SchemeReport) -> "Spent":
+        """Of one of its schemes."""
+        return Spent.of(scheme)
 
     @property
     def literal_images(self) -> int | None:

@@ -1,8 +1,9 @@
 """Sweeps: accuracy against one wordlength, all else fixed. A curve is a JSON file, made once."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +11,7 @@ from tools.results.bench import Bench
 from tools.results.wanted import Network, Wanted
 
 from qcapsnets.errors import ReportError
+from qcapsnets.evaluation import Measurement
 from qcapsnets.files import write_atomically
 from qcapsnets.fixedpoint.calibration import Points
 from qcapsnets.fixedpoint.plan import Plan
@@ -73,20 +75,27 @@ def curves(network: Network, wanted: Wanted) -> Iterator[Curve]:
         yield Curve("activation")
 
 
-def sweep(bench: Bench, curve: Curve) -> None:
-    """Evaluate a curve, unless it is there; every wordlength is kept as soon as it is known."""
-    path = bench.folder / SWEEPS / curve.file
-    if path.exists():
-        return
+def swept_already(bench: Bench, curve: Curve) -> bool:
+    """Whether a curve is there."""
+    return (bench.folder / SWEEPS / curve.file).exists()
+
+
+def sweep(bench: Bench, curve: Curve, watch: Callable[[int, Measurement], None]) -> None:
+    """Evaluate a curve; every wordlength is kept as soon as it is known.
+
+    `watch` is told of each batch of images, with the wordlength.
+    """
     job = bench.free(curve.rounding, curve.points, curve.seed)
     problem, evaluator, verdicts = job.problem(), job.evaluator(), job.shared()
     if verdicts is None:
         raise ReportError("a sweep needs a folder of verdicts")
     right = {}
     for wordlength in bench.wanted.wordlengths:
-        measured, _ = verdicts.count(evaluator, curve.plan(problem, wordlength))
+        plan, tell = curve.plan(problem, wordlength), partial(watch, wordlength)
+        measured, _ = verdicts.count(evaluator, plan, watch=tell)
         right[wordlength] = measured.right
     value = asdict(Swept(curve, right, problem.total, problem.correct))
+    path = bench.folder / SWEEPS / curve.file
     write_atomically(path, json.dumps(value, indent=2) + "\n", ReportError)
 
 
