@@ -22,7 +22,7 @@ STAGES = (
     "report",
     "cli",
 )
-BELOW_ALL = ("errors", "registry", "files")
+BELOW_ALL = ("errors", "registry", "files", "lock")
 ABOVE_ALL = ("__init__", "__main__")
 ORDER = dict.fromkeys(BELOW_ALL, -1)
 ORDER |= {name: place for place, name in enumerate(STAGES)}

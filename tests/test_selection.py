@@ -111,7 +111,7 @@ def test_path_b_takes_the_most_accurate_and_the_smallest() -> None:
         ("model_accuracy", "truncation"),
     ]
     assert choice.reasons == (
-        "no scheme met both constraints (Path B)",
+        "no scheme ended on Path A",
         "model_memory: stochastic has the most images right (81), before truncation",
         "model_accuracy: truncation has the least weight memory (3,000 bits), before stochastic",
     )

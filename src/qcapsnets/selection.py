@@ -61,7 +61,7 @@ def select(candidates: list[Candidate]) -> Choice:
     accurate = [c for c in candidates if c.name == "model_accuracy"]
     most_accurate, why_memory = _best(memory, ACCURACY)
     smallest, why_accuracy = _best(accurate, WEIGHTS)
-    none = "no scheme met both constraints (Path B)"
+    none = "no scheme ended on Path A"
     return Choice("B", (most_accurate, smallest), (none, why_memory, why_accuracy))
 
 

@@ -274,3 +274,11 @@ def test_views(little: CapsNet) -> None:
 )
 def test_bits_in_words(bits: int, words: str) -> None:
     assert bits_in_words(bits) == words
+
+
+@pytest.mark.parametrize("granularity", ["block", "layer"])
+def test_reductions_are_of_what_the_plan_names(granularity: Granularity) -> None:
+    model = build("deepcaps-small")
+    plan = Plan.uniform(model, 8, granularity=granularity)
+    assert Inventory.of(model).activation_reduction(plan) == 4
+    assert Memory.of(model, plan).activation_reduction == 4

@@ -13,9 +13,9 @@ from qcapsnets.data import ImageSet, Splits
 from qcapsnets.errors import QCapsNetsError, SearchError
 from qcapsnets.framework import RESULT, run
 from qcapsnets.framework.prepare import warnings_of
+from qcapsnets.lock import locked
 from qcapsnets.models import CapsNet, build
 from qcapsnets.search import Problem, Tolerance
-from qcapsnets.search.lock import locked
 
 
 def refused(model: CapsNet, splits: Splits, folder: Path, **changes: Any) -> str:

@@ -341,3 +341,12 @@ def test_the_same_layer_twice_is_an_error() -> None:
     layer = Conv(1, 1, kernel=1)
     with pytest.raises(ModelError, match="layer 'b' is in the network already"):
         CapsNet({"a": layer, "b": layer}, image_shape=(1, 14, 14), classes=3)
+
+
+def test_a_slice_of_a_network_is_its_layers() -> None:
+    model = tiny().eval()
+    images = torch.rand(2, *model.image_shape)
+    head, tail = model[:1], model[1:]
+    assert [*dict(head.named_children()), *dict(tail.named_children())] == list(layers_of(model))
+    assert torch.equal(tail(head(images)), model(images))
+    assert model[0] is next(iter(model))

@@ -10,8 +10,8 @@ import pytest
 from tests.search import searching
 
 from qcapsnets.errors import SearchError
+from qcapsnets.lock import locked
 from qcapsnets.search.journal import Journal
-from qcapsnets.search.lock import locked
 
 IDENTITY = {"model": "abc", "settings": {"tolerance": "1%", "budget": 5}}
 LINES: list[dict[str, Any]] = [{"n": 1}, {"n": 2, "text": "ä"}, {"n": 3}]

@@ -288,6 +288,7 @@ def test_half_written_files_of_a_killed_run_are_removed(few: Splits, tmp_path: P
     (tmp_path / "notes.txt").write_text("mine")
     train(tiny(), few, replace(SHORT, epochs=1), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".lock",
         "checkpoint.safetensors",
         "metrics.jsonl",
         "model.safetensors",
@@ -502,9 +503,17 @@ def test_a_decoder_that_cannot_draw_is_an_error_at_the_start(few: Splits, tmp_pa
 
 def test_a_file_in_the_place_of_the_folder_is_an_error(few: Splits, tmp_path: Path) -> None:
     (tmp_path / "run").write_text("mine")
-    with pytest.raises(
-        TrainingError, match=r"cannot write .*run/checkpoint\.safetensors: "
-    ) as error:
+    with pytest.raises(TrainingError, match=r"cannot write .*run: ") as error:
         train(tiny(), few, SHORT, tmp_path / "run")
     assert "\n" not in str(error.value)
     assert (tmp_path / "run").read_text() == "mine"
+
+
+def test_a_second_training_in_the_folder_is_refused(few: Splits, tmp_path: Path) -> None:
+    def second(progress: Progress) -> None:
+        if progress.step == 1:
+            with pytest.raises(TrainingError, match="another process works in"):
+                train(tiny(), few, SHORT, tmp_path)
+
+    first = train(tiny(), few, SHORT, tmp_path, observe=second)
+    assert first == train(tiny(), few, SHORT, tmp_path)

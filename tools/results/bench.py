@@ -15,10 +15,10 @@ from qcapsnets.files import write_atomically
 from qcapsnets.fixedpoint.calibration import Calibration, Points
 from qcapsnets.framework import CALIBRATION, REFERENCE, RESULT, run
 from qcapsnets.framework.prepare import Shared
+from qcapsnets.lock import locked
 from qcapsnets.models import CapsNet
 from qcapsnets.models.weights import fingerprint, load_model
 from qcapsnets.search import Event, Job, Processes, Settings, Tolerance
-from qcapsnets.search.lock import locked
 from qcapsnets.training import fingerprint as data_fingerprint
 
 SHARED, VERDICTS = "shared", "verdicts"

@@ -87,6 +87,11 @@ class Inventory:
             return FLOAT_BITS * sum(outputs.values())
         return sum(count * plan[name].activation for name, count in outputs.items())
 
+    def activation_reduction(self, plan: Plan) -> float:
+        """How many times fewer bits the outputs that a plan names take than in float."""
+        outputs = self._outputs[self.granularity(plan)]
+        return FLOAT_BITS * sum(outputs.values()) / self.activation_bits(plan)
+
     def granularity(self, plan: Plan | None) -> Granularity:
         """At which granularity a plan names the network's parts; any other is an error."""
         for granularity, parts in self.parts.items():

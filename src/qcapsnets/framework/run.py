@@ -13,6 +13,7 @@ from torch import Tensor
 from qcapsnets import __version__
 from qcapsnets.accounting import (
     BINARY_POINT_BITS,
+    FLOAT_BITS,
     Inventory,
     binary_points_of,
     peak_working_set,
@@ -33,6 +34,7 @@ from qcapsnets.framework.prepare import (
 )
 from qcapsnets.framework.result import Measured, ModelReport, Result, SchemeReport
 from qcapsnets.framework.tested import Tested
+from qcapsnets.lock import locked
 from qcapsnets.models import CapsNet
 from qcapsnets.models.weights import fingerprint
 from qcapsnets.search import (
@@ -45,7 +47,6 @@ from qcapsnets.search import (
     Settings,
     strategies,
 )
-from qcapsnets.search.lock import locked
 from qcapsnets.search.scheme import calibration_fingerprint
 from qcapsnets.selection import Candidate, Choice, select
 from qcapsnets.training import fingerprint as data_fingerprint
@@ -180,7 +181,6 @@ class _Framework:
     def _report(self, candidate: Candidate) -> ModelReport:
         quantized = self._quantized(candidate)
         plan, bits = candidate.plan, candidate.weight_bits
-        outputs = candidate.activation_bits
         return ModelReport(
             name=candidate.name,
             rounding=candidate.rounding,
@@ -189,10 +189,10 @@ class _Framework:
             exact=not inexact_sites(quantized),
             weight_bits=bits,
             binary_point_bits=BINARY_POINT_BITS * binary_points_of(self.model),
-            activation_bits=outputs,
+            activation_bits=candidate.activation_bits,
             working_set_bits=peak_working_set(self.model, plan).bits,
             weight_reduction=self.inventory.weight_bits(None) / bits,
-            activation_reduction=self.inventory.activation_bits(None) / outputs,
+            activation_reduction=self.inventory.activation_reduction(plan),
             routing=_routing(self.problem, plan),
             meets_accuracy=candidate.right >= self.problem.count(self.problem.target),
             meets_budget=bits <= self.settings.budget,
@@ -240,6 +240,7 @@ class _Framework:
         chosen: tuple[ModelReport, ...],
         float_test: Measured,
     ) -> Result:
+        outputs = self.inventory.outputs(self.settings.granularity)
         return Result(
             model={
                 "name": self.model.name,
@@ -263,7 +264,7 @@ class _Framework:
             step_1_target=float(self.problem.step_1_target),
             budget_bits=self.settings.budget,
             float_weight_bits=self.inventory.weight_bits(None),
-            float_activation_bits=self.inventory.activation_bits(None),
+            float_activation_bits=FLOAT_BITS * sum(outputs.values()),
             path=choice.path,
             chosen=chosen,
             reasons=choice.reasons,

@@ -3,6 +3,7 @@
 Because it is a sequence, what is computed before the first changed layer can be kept and reused.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -43,6 +44,12 @@ class CapsNet(nn.Sequential):
             self.add_module(name, layer)
         except (KeyError, TypeError) as error:
             raise ModelError(f"{name!r} cannot be a layer: {error.args[0]}") from None
+
+    def __getitem__(self, index: Any) -> Any:
+        """A layer; or, of a slice, its layers one after the other, which is no whole network."""
+        if isinstance(index, slice):
+            return nn.Sequential(OrderedDict(list(self.named_children())[index]))
+        return super().__getitem__(index)
 
     def forward(self, x: Tensor) -> Tensor:
         """Images [batch, channels, height, width] -> class capsules [batch, classes, dimension]."""

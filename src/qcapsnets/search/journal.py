@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from qcapsnets.errors import SearchError
-from qcapsnets.search.lock import locked_file
+from qcapsnets.lock import locked_file
 
 PATIENCE = 10.0
 """Seconds to wait for the writer of a search that was killed, which ends soon after it."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from qcapsnets.errors import SearchError
+from qcapsnets.lock import locked_file
 from qcapsnets.search.journal import check_same
-from qcapsnets.search.lock import locked_file
 
 PATIENCE = 60.0
 """Seconds to wait for others, each of whom writes one line."""

@@ -14,6 +14,7 @@ import math
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +27,7 @@ from torch import Tensor
 from qcapsnets.data import Augmentation, ImageSet, Splits, to_inputs
 from qcapsnets.errors import QCapsNetsError, TrainingError
 from qcapsnets.files import discard_leftovers, write_atomically
+from qcapsnets.lock import locked
 from qcapsnets.models import CapsNet, lengths
 from qcapsnets.models.weights import TensorFile, load_state, read_tensors, save_model
 from qcapsnets.training.checkpoint import check_identity, load_checkpoint, restore, save_checkpoint
@@ -90,8 +92,10 @@ def train(
     _check_fit(model, splits, recipe)
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
     _launch(fabric)
-    with torch.random.fork_rng(devices=[]):  # the steps seed the global generator
+    with ExitStack() as held, torch.random.fork_rng(devices=[]):  # the steps seed the global one
         run = _Run(model, splits, recipe, folder, augmentation or Augmentation(), fabric)
+        run.check_start()
+        run.by_first(lambda: held.enter_context(locked(folder, TrainingError)))
         run.resume()
         while run.step < run.steps:
             loss = run.advance()
@@ -188,12 +192,16 @@ class _Run:
             },
         }
 
+    def check_start(self) -> None:
+        """A new training begins with weights that are good, or leaves no trace."""
+        if not self.by_first((self.folder / CHECKPOINT).exists):
+            self._probe(self._batch(), "before the first step: repair the model's weights")
+
     def resume(self) -> None:
         """Take up the last checkpoint, or write the first one."""
-        file = self._by_first(self._find_checkpoint)
+        file = self.by_first(self._find_checkpoint)
         if file is None:
-            self._probe(self._batch(), "before the first step: repair the model's weights")
-            self._by_first(self._save)
+            self.by_first(self._save)
             self.saved = 0
         else:
             restore(file, self.objective, self.optimizer, self.folder / CHECKPOINT)
@@ -201,7 +209,7 @@ class _Run:
             self.step = self.saved = file.header["step"]
             self.best_accuracy = file.header["best_accuracy"]
             self.best_epoch = file.header["best_epoch"]
-        self.started -= self._by_first(lambda: self.metrics.rewind(self.step))
+        self.started -= self.by_first(lambda: self.metrics.rewind(self.step))
 
     def _find_checkpoint(self) -> TensorFile | None:
         discard_leftovers(self.folder)
@@ -286,7 +294,7 @@ class _Run:
         self._checked(loss, problem)
 
     def _end_epoch(self) -> None:
-        measured = self._by_first(self._measure)
+        measured = self.by_first(self._measure)
         if self._is_best(measured):
             self.best_accuracy, self.best_epoch = measured, self.step // self.per_epoch
 
@@ -307,7 +315,7 @@ class _Run:
         counts = torch.tensor([self.seen, self.right], device=self.fabric.device)
         seen, right = self.fabric.all_reduce(counts, reduce_op="sum").tolist()  # type: ignore[union-attr]
         self.seen = self.right = 0
-        self._by_first(lambda: self._record(loss, right / max(1, seen)))
+        self.by_first(lambda: self._record(loss, right / max(1, seen)))
         self.saved = self.step
 
     def _record(self, loss: float, train_accuracy: float) -> None:
@@ -338,7 +346,7 @@ class _Run:
     def finish(self) -> TrainingResult:
         """Leave the model with its best weights, and a summary beside them."""
         path = self.folder / MODEL
-        best = self._by_first(lambda: read_tensors(path))
+        best = self.by_first(lambda: read_tensors(path))
         load_state(self.model, best.tensors, path)
         self.model.eval()
         result = TrainingResult(
@@ -348,7 +356,7 @@ class _Run:
             validation_accuracy=self.best_accuracy or 0.0,
             folder=str(self.folder),
         )
-        self._by_first(lambda: self._summarise(result))
+        self.by_first(lambda: self._summarise(result))
         return result
 
     def _summarise(self, result: TrainingResult) -> None:
@@ -356,7 +364,7 @@ class _Run:
         text = json.dumps({"result": facts, **self.identity}, indent=2) + "\n"
         write_atomically(self.folder / SUMMARY, text, TrainingError)
 
-    def _by_first(self, work: Callable[[], T]) -> T:
+    def by_first(self, work: Callable[[], T]) -> T:
         """What `work` comes to in the first process, in every process; so does its error."""
         outcome: T | QCapsNetsError | None = None
         if self.fabric.is_global_zero:
