@@ -81,6 +81,7 @@ def expected_hash(model: CapsNet, exported: ExportedC, image: Tensor) -> int:
 def test_the_same_integers_on_a_cortex_m(rounding: str, images: Tensor, tmp_path: Path) -> None:
     model = small(images, rounding)
     exported = export_c(model, tmp_path / "c", tile_bytes=8 * 1024)
+    assert exported.ram < 64 * 1024
     program = compiled(exported, images[:2])
     sizes = subprocess.run(
         ["arm-none-eabi-size", str(program)], capture_output=True, text=True, check=True

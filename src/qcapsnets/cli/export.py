@@ -23,7 +23,7 @@ def command(
     to: Annotated[str, typer.Option("--to", help="c, onnx or qonnx.")] = "c",
     tile: Annotated[
         int, typer.Option("--tile", help="KiB of weights and inputs at a time in C; 8 for an MCU.")
-    ] = 192,
+    ] = 256,
     json: Json = False,
 ) -> None:
     """Write a packed model as C99 that computes the same integers, or as ONNX."""
@@ -33,7 +33,7 @@ def command(
     output.give(facts)
 
 
-def export(model: Path, out: Path, to: str = "c", tile: int = 192) -> dict[str, Any]:
+def export(model: Path, out: Path, to: str = "c", tile: int = 256) -> dict[str, Any]:
     """What was written."""
     if to not in TARGETS:
         raise CommandError(f"--to {to} is unknown: choose one of {', '.join(TARGETS)}")

@@ -68,16 +68,22 @@ class Geometry:
         """In each sum."""
         return self.kernel * self.kernel * self.channels
 
-    def tiling(self, operand: str, tile_bytes: int) -> "Tiling":
-        """As many rows of the kernel as let the patches of all positions fit; else as few.
+    def tiling(self, operand: str, sums: str, tile_bytes: int) -> "Tiling":
+        """The one with the fewest blocks of positions, then with the fewest parts of a sum.
 
-        Weights are unpacked again for every block of positions, so one block is best.
+        Weights are unpacked again for every block. A tile holds the patches of a block and its
+        sums: those of four outputs, or of all if a sum has several parts.
         """
-        row = self.kernel * self.channels * SIZES[operand]
-        divisors = (d for d in range(self.kernel, 0, -1) if self.kernel % d == 0)
-        rows = next((d for d in divisors if self.positions * d * row <= tile_bytes), 1)
-        block = max(2, min(self.positions + self.positions % 2, tile_bytes // (rows * row)))
+        divisors = [d for d in range(self.kernel, 0, -1) if self.kernel % d == 0]
+        tilings = [self._tiling(d, SIZES[operand], SIZES[sums], tile_bytes) for d in divisors]
+        return min(tilings, key=lambda t: (-(-self.positions // t.block), t.tiles))
+
+    def _tiling(self, rows: int, operand: int, sums: int, tile_bytes: int) -> "Tiling":
+        """With so many rows of the kernel in each part."""
         length = rows * self.kernel * self.channels
+        kept = ROWS if rows == self.kernel else self.outputs
+        fitting = tile_bytes // (length * operand + kept * sums)
+        block = max(2, min(self.positions + self.positions % 2, fitting))
         return Tiling(rows, self.kernel // rows, length, block - block % 2)
 
 
@@ -119,7 +125,7 @@ def convolve(
     )
     source = Range.of(x.format)
     sum_ = sum_of(weights, layer.convolution, layer.weight, source, biases.range)
-    tiling = geometry.tiling(sum_.operand, program.tile_bytes)
+    tiling = geometry.tiling(sum_.operand, sum_.products, program.tile_bytes)
     fn = program.identifier(name)
     ordered, sizes = tiled_weights(weight_codes, tiling)
     note = f"{geometry.outputs} outputs x {geometry.products} products, by tiles of {ROWS} outputs"

@@ -29,7 +29,7 @@ from qcapsnets.fixedpoint.storage import Fixed
 from qcapsnets.models import CapsNet, layers_of
 
 FILES = ("model.h", "arithmetic.h", "model.c", "weights.c", "main.c", "Makefile")
-TILE_BYTES = 192 * 1024
+TILE_BYTES = 256 * 1024
 """For a desktop's second-level cache; some kilobytes suit a microcontroller."""
 PER_LINE = 12
 
