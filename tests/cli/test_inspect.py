@@ -49,7 +49,7 @@ def test_a_run(program: Program, trained: Path) -> None:
 
 
 def test_every_file_of_a_run(program: Program, trained: Path) -> None:
-    for path in trained.iterdir():
+    for path in trained.glob("[!.]*"):
         assert program("inspect", str(path)).code == 0
         assert isinstance(program("inspect", str(path), "--json").json, dict)
 

@@ -30,6 +30,7 @@ def test_names_of_files_are_those_of_the_library() -> None:
 
 def test_a_run_folder(program: Program, trained: Path) -> None:
     assert {path.name for path in trained.iterdir()} == {
+        ".lock",
         "settings.toml",
         "checkpoint.safetensors",
         "metrics.jsonl",
