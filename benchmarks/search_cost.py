@@ -33,7 +33,7 @@ from qcapsnets.training import Recipe, train
 
 TARGETS = {"shallowcaps": (5, 4), "deepcaps": (8, 6)}
 """At least so many times fewer multiply-accumulates, and less time."""
-EPOCHS = {"shallowcaps-small": 3, "deepcaps-small": 5}
+EPOCHS = {"shallowcaps-small": 10, "deepcaps-small": 10}
 CALIBRATION_IMAGES = 500
 
 
@@ -62,7 +62,7 @@ def trained(name: str, splits: Splits, folder: Path) -> CapsNet:
     """A small network that has seen the digits a few times."""
     torch.manual_seed(0)
     model = build(name)
-    recipe = Recipe(epochs=EPOCHS[name], learning_rate=2e-3, batch_size=50, decoder=None)
+    recipe = Recipe(epochs=EPOCHS[name], learning_rate=3e-3, batch_size=50, decoder=None)
     augmentation = datasets["mnist-mini"].augmentation
     result = train(model, splits, recipe, folder / name, augmentation=augmentation, observe=None)
     print(f"{name}: {result.validation_accuracy:.2%} of the validation images are right")
