@@ -43,7 +43,7 @@ results: $(VENV)/ready
 	@$(BIN)/python -m tools.results
 
 docs: $(VENV)/docs-ready
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf $(VENV) build site runs .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
