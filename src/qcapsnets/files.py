@@ -38,6 +38,20 @@ def discard_leftovers(folder: Path) -> None:
             _discard(path)
 
 
+def append_durably(path: Path, data: bytes, error: type[QCapsNetsError]) -> None:
+    """Add to a file, on disk before this returns."""
+    try:
+        with path.open("ab") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as problem:
+        raise error(
+            f"cannot write {path}: {problem.strerror}; free some space and run it again, "
+            "it goes on where it stopped"
+        ) from problem
+
+
 def _discard(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)

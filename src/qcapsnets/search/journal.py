@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from qcapsnets.errors import SearchError
+from qcapsnets.files import append_durably
 from qcapsnets.lock import locked_file
 
 PATIENCE = 10.0
@@ -70,16 +71,7 @@ class Journal:
 
     def append(self, line: dict[str, Any]) -> None:
         """Add one line, on disk before this returns."""
-        try:
-            with self.path.open("ab") as file:
-                file.write(json.dumps(line).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as problem:
-            raise SearchError(
-                f"cannot write {self.path}: {problem.strerror}; free some space and run it again, "
-                "it goes on where it stopped"
-            ) from problem
+        append_durably(self.path, json.dumps(line).encode() + b"\n", SearchError)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter([json.loads(line) for line in self._whole_lines()[1:]])

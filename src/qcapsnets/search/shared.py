@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from qcapsnets.errors import SearchError
+from qcapsnets.files import append_durably
 from qcapsnets.lock import locked_file
 from qcapsnets.search.journal import check_same
 
@@ -70,19 +71,9 @@ class SharedLines:
     def append(self, line: dict[str, Any]) -> None:
         """Add one line, on disk before this returns."""
         with locked_file(self.path, PATIENCE):
-            try:
-                whole = self._without_torn_line()
-                heading = [] if whole else [self.identity]
-                text = "".join(json.dumps(part) + "\n" for part in (*heading, line))
-                with self.path.open("ab") as file:
-                    file.write(text.encode())
-                    file.flush()
-                    os.fsync(file.fileno())
-            except OSError as problem:
-                raise SearchError(
-                    f"cannot write {self.path}: {problem.strerror}; free some space and run it "
-                    "again, it goes on where it stopped"
-                ) from problem
+            heading = [] if self._without_torn_line() else [self.identity]
+            text = "".join(json.dumps(part) + "\n" for part in (*heading, line))
+            append_durably(self.path, text.encode(), SearchError)
 
     def _without_torn_line(self) -> int:
         """Cut off what follows the last whole line; how many bytes are left."""
