@@ -13,7 +13,7 @@ from qcapsnets.data import ImageSet, Splits, to_inputs
 from qcapsnets.evaluation import Evaluator
 from qcapsnets.evaluation import evaluator as module
 from qcapsnets.evaluation.cache import DEFAULT_BYTES
-from qcapsnets.evaluation.evaluator import SHARE, batch_end
+from qcapsnets.evaluation.evaluator import SHARE
 from qcapsnets.fixedpoint.calibration import Calibration, Points
 from qcapsnets.fixedpoint.plan import Plan
 from qcapsnets.fixedpoint.quantize import quantize
@@ -100,8 +100,8 @@ def same_as_fresh(
                 expected = fresh(to_inputs(tested.images.images[batch]))
             assert found.dtype == expected.dtype
             assert torch.equal(found, expected), plan
-            start = batch_end(start)
-        assert start >= len(images)
+            start = batch.stop
+        assert start == len(images)
         assert tested._cache.used <= cache_bytes
     return tested
 

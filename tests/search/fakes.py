@@ -15,10 +15,14 @@ Accuracy = Callable[[Plan], int]
 
 
 class FakeEvaluator:
-    """Counts at once what a function says; asking for more than that is an error."""
+    """Counts ten images at a time, as many of them right as a function says.
 
-    def __init__(self, accuracy: Accuracy, total: int) -> None:
-        self.right, self.total = accuracy, total
+    The wrong ones come first, as if hard images were all that mattered; or last, where a look at
+    the first ones says nothing.
+    """
+
+    def __init__(self, accuracy: Accuracy, total: int, *, wrong_last: bool = False) -> None:
+        self.right, self.total, self.wrong_last = accuracy, total, wrong_last
         self.known: dict[Plan, Measurement] = {}
         self.asked: list[Plan] = []
         self.work = 0
@@ -29,10 +33,24 @@ class FakeEvaluator:
     def remember(self, plan: Plan, measurement: Measurement) -> None:
         self.known[plan] = measurement
 
-    def count(self, plan: Plan, minimum: int | None = None, watch: Any = None) -> Measurement:
+    def count(
+        self,
+        plan: Plan,
+        minimum: int | None = None,
+        watch: Any = None,
+        *,
+        images: int | None = None,
+    ) -> Measurement:
+        now, right = self.measured(plan), self.right(plan)
         self.asked.append(plan)
-        self.known[plan] = Measurement(self.total, self.right(plan), self.total)
-        return self.known[plan]
+        while not now.settles(minimum, images):
+            seen = min(now.seen + 10, self.total)
+            self.work += seen - now.seen
+            first = min(seen, right) if self.wrong_last else max(0, seen - self.total + right)
+            now = Measurement(seen, first, self.total)
+            watch(now)
+        self.known[plan] = now
+        return now
 
 
 class FakeJournal:
@@ -50,12 +68,14 @@ class FakeJournal:
         return iter(self.lines)
 
 
-def answers(accuracy: Accuracy, total: int, mode: Mode = "fast") -> Answers:
+def answers(
+    accuracy: Accuracy, total: int, mode: Mode = "fast", *, wrong_last: bool = False
+) -> Answers:
     """Answers to a strategy from a function."""
-    evaluator = cast(Evaluator, FakeEvaluator(accuracy, total))
+    evaluator = cast(Evaluator, FakeEvaluator(accuracy, total, wrong_last=wrong_last))
     return MODES[mode](evaluator, cast(Journal, FakeJournal()), rounding="nearest")
 
 
 def asked(made: Answers) -> list[Plan]:
-    """The plans that were evaluated, in order."""
+    """The plans that were evaluated, in order; one whose count went on comes again."""
     return cast(FakeEvaluator, made.evaluator).asked

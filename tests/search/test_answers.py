@@ -8,7 +8,6 @@ from tests.search import searching
 from tests.search.fakes import FakeEvaluator
 
 from qcapsnets.errors import SearchError
-from qcapsnets.evaluation import Measurement
 from qcapsnets.fixedpoint.plan import Plan, Wordlengths
 from qcapsnets.search import Event
 from qcapsnets.search.answers import Fast
@@ -28,18 +27,6 @@ class Slow(FakeEvaluator):
 
     def __init__(self, wrong: int, total: int = 100) -> None:
         super().__init__(lambda plan: total - wrong, total)
-        self.wrong = wrong
-
-    def count(self, plan: Plan, minimum: int | None = None, watch: Any = None) -> Measurement:
-        now = self.measured(plan)
-        self.asked.append(plan)
-        while not now.settles(minimum):
-            seen = now.seen + 10
-            now = Measurement(seen, max(0, seen - self.wrong), self.total)
-            self.work += 10
-            watch(now)
-        self.known[plan] = now
-        return now
 
 
 def ask(path: Path, questions: int, events: list[Event] | None = None) -> tuple[Slow, Fast]:

@@ -10,7 +10,7 @@ from tests.search import searching
 
 from qcapsnets.data import Splits
 from qcapsnets.errors import RegistryError, SearchError
-from qcapsnets.evaluation import Evaluator, Reference
+from qcapsnets.evaluation import Evaluator, Measurement, Reference
 from qcapsnets.fixedpoint.calibration import Calibration
 from qcapsnets.fixedpoint.plan import Plan
 from qcapsnets.models import CapsNet
@@ -186,12 +186,14 @@ def test_deepcaps_by_block_and_by_layer(
 
 
 class Spy(Fast):
-    """Remembers every question and its answer."""
+    """Remembers every question that was answered for certain, and the answer."""
 
-    def at_least(self, plan: Plan, minimum: int) -> bool:
-        verdict = super().at_least(plan, minimum)
-        self.said = [*getattr(self, "said", []), (plan, minimum, verdict)]
-        return verdict
+    def _ask(self, plan: Plan, minimum: int | None, images: int | None = None) -> Measurement:
+        measured = super()._ask(plan, minimum, images)
+        verdict = None if minimum is None else measured.verdict(minimum)
+        if verdict is not None:
+            self.said = [*getattr(self, "said", []), (plan, minimum, verdict)]
+        return measured
 
 
 @pytest.mark.parametrize("rounding", ["truncation", "stochastic"])

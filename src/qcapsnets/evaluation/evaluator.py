@@ -33,9 +33,13 @@ SHARE = 4
 """A tensor is kept only if all images' worth of it fits this share of the cache."""
 
 
-def batch_end(start: int) -> int:
-    """Where the batch that begins at `start` ends: the same for every plan, so that all share."""
-    size = start // GROWTH // SMALLEST_BATCH * SMALLEST_BATCH
+def batch_end(start: int, hopeless: int = 0) -> int:
+    """Where the batch that begins at `start` ends: the same for every plan, so that all share.
+
+    The first takes in the `hopeless` images, which float has wrong: fewer seldom refute a plan.
+    """
+    first = min(-(-hopeless // SMALLEST_BATCH) * SMALLEST_BATCH, LARGEST_BATCH)
+    size = max(start, GROWTH * (first - start)) // GROWTH // SMALLEST_BATCH * SMALLEST_BATCH
     return start + min(max(size, SMALLEST_BATCH), LARGEST_BATCH)
 
 
@@ -70,8 +74,13 @@ class Measurement:
             return True
         return False if self.total - self.wrong < minimum else None
 
-    def settles(self, minimum: int | None) -> bool:
-        """Whether no more images are needed for the verdict; without a minimum, for the count."""
+    def settles(self, minimum: int | None, images: int | None = None) -> bool:
+        """Whether no more images are needed for the verdict; without a minimum, for the count.
+
+        So it is also if `images` were seen.
+        """
+        if images is not None and self.seen >= images:
+            return True
         return self.complete if minimum is None else self.verdict(minimum) is not None
 
 
@@ -124,15 +133,23 @@ class Evaluator:
             self.known[plan] = measurement
 
     def count(
-        self, plan: Plan, minimum: int | None = None, watch: Watch | None = None
+        self,
+        plan: Plan,
+        minimum: int | None = None,
+        watch: Watch | None = None,
+        *,
+        images: int | None = None,
     ) -> Measurement:
-        """Count images, hardest first, until the verdict is certain; without a minimum, all."""
+        """Count images, hardest first, until the verdict is certain; without a minimum, all.
+
+        With `images`, no longer than until so many are seen.
+        """
         now = self.measured(plan)
-        if now.settles(minimum):
+        if now.settles(minimum, images):
             return now
         with self._filled(plan) as network:
             keys = _prefix_keys(network)
-            while not now.settles(minimum):
+            while not now.settles(minimum, images):
                 right = self._right(network, keys, now.seen)
                 now = Measurement(now.seen + len(right), now.right + int(right.sum()), self.total)
                 if watch is not None:
@@ -164,7 +181,8 @@ class Evaluator:
     def _right(self, network: CapsNet, keys: list[Hashable], start: int) -> Tensor:
         """Which of the images of the batch at `start` are right."""
         layers = list(layers_of(network).values())
-        batch = slice(start, min(batch_end(start), self.total))
+        end = batch_end(start, self.total - self.reference.correct)
+        batch = slice(start, min(end, self.total))
         first, x = self._resume(layers, keys, batch)
         for index in range(first, len(layers)):
             self._entry = _entry(layers, keys, index, start)

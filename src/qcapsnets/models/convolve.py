@@ -7,9 +7,9 @@ output's gradient, images taking the place of channels:
     gW[o,c,p,q] = sum_b,y,x g[b,o,y,x] x[b,c, s y + p, s x + q]
 
 With stride s, only every s-th row and column meets a given (p mod s, q mod s), so it falls apart
-into s * s dense convolutions, which are as fast as those forward. With few products a sum (an
-image's first convolution), patches and a matrix product are faster still, both ways. Under mixed
-precision PyTorch's convolution is taken, which chooses its own types.
+into s * s dense convolutions, which are as fast as those forward. With few channels (an image's
+first convolution), patches and a matrix product are faster still, both ways. Under mixed precision
+PyTorch's convolution is taken, which chooses its own types.
 """
 
 from typing import Any
@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.grad import conv2d_input
 
-FEW_PRODUCTS = 128
-"""Up to so many products a sum, patches and a matrix product are faster."""
+FEW_CHANNELS = 3
+"""Up to so many channels of the input, patches and a matrix product are faster."""
 LARGE_KERNEL = 5
 """From this size on, with a stride, the gradient of the weights is taken as dense convolutions."""
 IMAGES_AT_A_TIME = 16
@@ -31,7 +31,7 @@ def convolve(
     weight: Tensor, x: Tensor, bias: Tensor | None, stride: int, padding: int, by_matrix: bool
 ) -> Tensor:
     """weight [out, in, k, k] with x [batch, in, h, w]; `by_matrix` asks for a matrix product."""
-    few = by_matrix or weight[0].numel() <= FEW_PRODUCTS
+    few = by_matrix or weight.shape[1] <= FEW_CHANNELS
     strided = stride > 1 and weight.shape[2] >= LARGE_KERNEL and x.device.type == "cpu"
     if (few or strided) and not torch.is_autocast_enabled(x.device.type):
         result: Tensor = _Convolve.apply(weight, x, bias, stride, padding, few)  # type: ignore[no-untyped-call]

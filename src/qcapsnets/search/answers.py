@@ -1,8 +1,8 @@
 """Answers to a strategy's questions: evaluated now, or recalled from the journal.
 
-`Fast` answers "at least?" with as few images as make it certain and climbs from below, since
-failing is cheap and passing costs a full pass. `Literal` is the paper's way, for comparison: full
-evaluations, a descent of one bit at a time, and a binary search from 32 bits.
+`Literal` is the paper's way, for comparison: full evaluations, a binary search from 32 bits, a
+descent of one bit at a time. `Fast` asks the same in fewer and shorter questions: it looks at the
+few hardest images, and counts until it is certain only what a step ends with.
 """
 
 import time
@@ -22,6 +22,8 @@ from qcapsnets.search.verdicts import Verdicts
 
 PlanOf = Callable[[int], Plan]
 NUMBERS = ("from", "seen", "right", "total", "macs")
+SCREEN, FEWEST_SCREENED = 2, 40
+"""So many times the images that may be wrong, and no fewer, are looked at before presuming."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,25 @@ class Answers(ABC):
         """Whether at least `minimum` images are right."""
         return bool(self._ask(plan, minimum).verdict(minimum))
 
-    def _ask(self, plan: Plan, minimum: int | None) -> Measurement:
+    def shortest_of_all(self, plan_of: PlanOf, longest: int, minimum: int) -> int:
+        """The shortest wordlength that is enough, by binary search; `longest` if none is."""
+        low, high = SHORTEST, longest
+        while low < high:
+            middle = (low + high) // 2
+            if self.enough(plan_of(middle), minimum):
+                high = middle
+            else:
+                low = middle + 1
+        return high
+
+    def _ask(self, plan: Plan, minimum: int | None, images: int | None = None) -> Measurement:
         before = self.evaluator.measured(plan)
-        while not before.settles(minimum) and self._recall(plan):
+        while not before.settles(minimum, images) and self._recall(plan):
             before = self.evaluator.measured(plan)
-        if before.settles(minimum):
+        if before.settles(minimum, images):
             return before
         started, work = time.monotonic(), self.evaluator.work
-        after, taken = self._count(plan, minimum, before)
+        after, taken = self._count(plan, minimum, images, before)
         line = {
             "plan": plan.to_json(),
             "step": self.step,
@@ -94,7 +107,7 @@ class Answers(ABC):
         return after
 
     def _count(
-        self, plan: Plan, minimum: int | None, before: Measurement
+        self, plan: Plan, minimum: int | None, images: int | None, before: Measurement
     ) -> tuple[Measurement, int]:
         """Go on counting; how many of the images were counted by another search already."""
 
@@ -102,8 +115,8 @@ class Answers(ABC):
             self._tell(plan, before, now)
 
         if self.verdicts is None:
-            return self.evaluator.count(plan, minimum, watch), 0
-        return self.verdicts.count(self.evaluator, plan, minimum, watch)
+            return self.evaluator.count(plan, minimum, watch, images=images), 0
+        return self.verdicts.count(self.evaluator, plan, minimum, watch, images=images)
 
     def _recall(self, plan: Plan) -> bool:
         """Take over the next line that the journal has of this plan, as if it were made now."""
@@ -141,39 +154,48 @@ class Answers(ABC):
 
     @abstractmethod
     def enough(self, plan: Plan, minimum: int) -> bool:
-        """The verdict on one plan, in the way of this mode."""
+        """The verdict on one plan on the way, in the manner of this mode."""
 
     @abstractmethod
     def shortest(self, plan_of: PlanOf, passing: int, minimum: int) -> int:
-        """The shortest wordlength that reaches `minimum`, where `passing` is known to."""
+        """The shortest wordlength below `passing` that is enough; `passing` if none is."""
 
     @abstractmethod
-    def shortest_of_all(self, plan_of: PlanOf, longest: int, minimum: int) -> int:
-        """The shortest wordlength that reaches `minimum`, `longest` if none does."""
+    def settled(self, find: Callable[[], Plan], minimum: int) -> Plan:
+        """The plan that a step ends with, which `find` works out by asking."""
 
 
 class Fast(Answers):
-    """Early verdicts, climbing from short wordlengths to the first that passes.
+    """Plans on the way are presumed to pass unless the hardest images refute them.
 
-    Where longer wordlengths are never worse, that is the paper's answer; else it is never a
-    longer one. The shortest of all is asked about only if the next one passes, as in the paper.
+    A step's last plan is counted until it is certain. If it passes it vouches for those that were
+    presumed or passed over: none of them has a shorter wordlength anywhere. If not, the step is
+    taken again, now with that verdict, and looking at more images on the way.
     """
 
+    _screens = 1
+
     def enough(self, plan: Plan, minimum: int) -> bool:
-        return self.at_least(plan, minimum)
+        tolerated = self.evaluator.total - minimum
+        images = self._screens * max(SCREEN * tolerated, FEWEST_SCREENED)
+        return self._ask(plan, minimum, images).verdict(minimum) is not False
 
     def shortest(self, plan_of: PlanOf, passing: int, minimum: int) -> int:
-        climb = range(SHORTEST + 1, passing)
-        q = next((q for q in climb if self.at_least(plan_of(q), minimum)), passing)
-        below = q == SHORTEST + 1 and self.at_least(plan_of(SHORTEST), minimum)
-        return SHORTEST if below else q
+        if passing > SHORTEST and self.enough(plan_of(passing - 1), minimum):
+            return self.shortest_of_all(plan_of, passing - 1, minimum)
+        return passing
 
-    def shortest_of_all(self, plan_of: PlanOf, longest: int, minimum: int) -> int:
-        return self.shortest(plan_of, longest, minimum)
+    def settled(self, find: Callable[[], Plan], minimum: int) -> Plan:
+        self._screens = 1
+        while self.evaluator.measured(plan := find()).verdict(minimum) is None:
+            if self.at_least(plan, minimum):
+                break
+            self._screens *= SCREEN
+        return plan
 
 
 class Literal(Answers):
-    """Full evaluations only, in the order of the paper."""
+    """Full evaluations only."""
 
     def enough(self, plan: Plan, minimum: int) -> bool:
         return self.accuracy(plan) >= minimum
@@ -183,15 +205,8 @@ class Literal(Answers):
             passing -= 1
         return passing
 
-    def shortest_of_all(self, plan_of: PlanOf, longest: int, minimum: int) -> int:
-        low, high = SHORTEST, longest
-        while low < high:
-            middle = (low + high) // 2
-            if self.enough(plan_of(middle), minimum):
-                high = middle
-            else:
-                low = middle + 1
-        return high
+    def settled(self, find: Callable[[], Plan], minimum: int) -> Plan:
+        return find()
 
 
 def _plan_of(line: dict[str, Any], path: Path) -> Plan:

@@ -84,7 +84,14 @@ def layer_uniform(walk: Walk) -> int:
     problem, answers = walk.problem, walk.answers
     answers.step = "1"
     minimum = problem.count(problem.step_1_target)
-    q = answers.shortest_of_all(lambda q: problem.uniform(q, q), LONGEST, minimum)
+
+    def uniform(q: int) -> Plan:
+        return problem.uniform(q, q)
+
+    plan = answers.settled(
+        lambda: uniform(answers.shortest_of_all(uniform, LONGEST, minimum)), minimum
+    )
+    q = plan[problem.layers[0]].weight
 
     def decision(right: int) -> str:
         asked = f"at least {walk.share(minimum)} right ({walk.share(right)})"
@@ -92,7 +99,7 @@ def layer_uniform(walk: Walk) -> int:
             return f"no uniform wordlength up to {q} bits, the longest, has {asked}"
         return f"{q} bits is the shortest uniform wordlength with {asked}"
 
-    walk.record("1", problem.uniform(q, q), decision)
+    walk.record("1", plan, decision)
     return q
 
 
@@ -115,13 +122,13 @@ def fulfil_memory(walk: Walk, uniform: int) -> tuple[Plan, int]:
     return plan, walk.record("2", plan, decision)
 
 
-def layer_wise_activations(walk: Walk, plan: Plan, right: int) -> Plan:
+def layer_wise_activations(walk: Walk, memory: Plan, right: int) -> Plan:
     """Step 3A: shorter activations, half of what is left of the tolerance."""
     problem = walk.problem
     reached = Fraction(right, problem.total)
     least = problem.count(problem.target + (reached - problem.target) / 2)
     walk.answers.step = "3A"
-    plan = _layer_wise(walk, plan, Q_A, least)
+    plan = walk.answers.settled(lambda: _layer_wise(walk, memory, Q_A, least), least)
     activations = ", ".join(str(q.activation) for q in plan.values())
     walk.record(
         "3A",
@@ -134,19 +141,12 @@ def layer_wise_activations(walk: Walk, plan: Plan, right: int) -> Plan:
     return plan
 
 
-def routing_arrays(walk: Walk, plan: Plan) -> Plan:
+def routing_arrays(walk: Walk, shorter: Plan) -> Plan:
     """Step 4A: shorter routing arrays, layer by layer, with the rest of the tolerance."""
     problem, answers = walk.problem, walk.answers
     answers.step = "4A"
     minimum = problem.count(problem.target)
-    for layer in problem.routed:
-        fixed = plan
-
-        def with_routing(q: int, layer: str = layer, fixed: Plan = fixed) -> Plan:
-            return fixed.replacing(routing={layer: q})
-
-        q = answers.shortest(with_routing, fixed[layer].activation, minimum)
-        plan = with_routing(q)
+    plan = answers.settled(lambda: _routing_wise(walk, shorter, minimum), minimum)
     lengths = ", ".join(f"{layer} {plan[layer].routing}" for layer in problem.routed) or "none"
     walk.record(
         "4A",
@@ -164,8 +164,12 @@ def accurate_weights(walk: Walk, uniform: int) -> Plan:
     problem, answers = walk.problem, walk.answers
     answers.step = "3B"
     minimum = problem.count(problem.target)
-    q = answers.shortest_of_all(lambda q: problem.uniform(q, uniform), uniform, minimum)
-    plan = _layer_wise(walk, problem.uniform(q, uniform), Q_W, minimum)
+
+    def accurate() -> Plan:
+        q = answers.shortest_of_all(lambda q: problem.uniform(q, uniform), uniform, minimum)
+        return _layer_wise(walk, problem.uniform(q, uniform), Q_W, minimum)
+
+    plan = answers.settled(accurate, minimum)
     weights = ", ".join(str(q.weight) for q in plan.values())
 
     def decision(right: int) -> str:
@@ -191,4 +195,16 @@ def _layer_wise(walk: Walk, plan: Plan, what: Wordlength, minimum: int) -> Plan:
 
         q = walk.answers.shortest(shortened, what.of(fixed[tail[0]]), minimum)
         plan = shortened(q)
+    return plan
+
+
+def _routing_wise(walk: Walk, plan: Plan, minimum: int) -> Plan:
+    """For each routed layer: shorten its routing arrays, while enough are right."""
+    for layer in walk.problem.routed:
+        fixed = plan
+
+        def shortened(q: int, layer: str = layer, fixed: Plan = fixed) -> Plan:
+            return fixed.replacing(routing={layer: q})
+
+        plan = shortened(walk.answers.shortest(shortened, fixed[layer].activation, minimum))
     return plan

@@ -35,11 +35,13 @@ class Verdicts:
         self._refresh()
         return {plan: counts[-1] for plan, counts in self._counts.items()}
 
-    def known(self, plan: Plan, minimum: int | None = None) -> Measurement:
-        """What is known of a plan, up to where the verdict is certain."""
+    def known(
+        self, plan: Plan, minimum: int | None = None, images: int | None = None
+    ) -> Measurement:
+        """What is known of a plan, up to where the verdict is certain or so many are seen."""
         self._refresh()
         counts = self._counts.get(plan, [])
-        enough = (count for count in counts if count.settles(minimum))
+        enough = (count for count in counts if count.settles(minimum, images))
         return next(enough, counts[-1] if counts else Measurement(0, 0, self.total))
 
     def count(
@@ -48,21 +50,28 @@ class Verdicts:
         plan: Plan,
         minimum: int | None = None,
         watch: Watch | None = None,
+        *,
+        images: int | None = None,
     ) -> tuple[Measurement, int]:
         """Count as the evaluator would, but compute only what is not known yet, and keep it.
 
         Also how many images were known.
         """
-        before, found = evaluator.measured(plan), self.known(plan, minimum)
-        taken = 0 if before.settles(minimum) else max(0, found.seen - before.seen)
+        before, found = evaluator.measured(plan), self.known(plan, minimum, images)
+        taken = 0 if before.settles(minimum, images) else max(0, found.seen - before.seen)
         if taken:
             evaluator.remember(plan, found)
             if watch is not None:
                 watch(found)
-        return self._go_on(evaluator, plan, minimum, watch), taken
+        return self._go_on(evaluator, plan, minimum, images, watch), taken
 
     def _go_on(
-        self, evaluator: Evaluator, plan: Plan, minimum: int | None, watch: Watch | None
+        self,
+        evaluator: Evaluator,
+        plan: Plan,
+        minimum: int | None,
+        images: int | None,
+        watch: Watch | None,
     ) -> Measurement:
         start, counts = evaluator.measured(plan).seen, list[Measurement]()
 
@@ -71,7 +80,7 @@ class Verdicts:
             if watch is not None:
                 watch(now)
 
-        after = evaluator.count(plan, minimum, note)
+        after = evaluator.count(plan, minimum, note, images=images)
         if counts and start <= self.known(plan).seen:  # else there would be a gap
             self._add(plan, counts)
         return after
