@@ -17,11 +17,13 @@ def test_c_and_onnx_and_what_is_said_of_them(program: Program) -> None:
     assert ended.json["flash_bytes"] > 10_000
     assert Path("c/model.c").exists()
     refused(program("export", PACKED, "c"), "c is not empty")
+    said = program("export", PACKED, "tight", "--tile", "8").out
+    assert f"tight: C99 with {ended.json['flash_bytes']:,} bytes" in said
     refused(program("export", PACKED, "d", "--to", "rust"), "choose one of c, onnx, qonnx")
     refused(program("export", PACKED, "d", "--tile", "0"), "1 KiB or more")
     refused(program("export", "nothing.qcaps", "d"), "nothing.qcaps")
     pytest.importorskip("onnx", reason="needs the extra `onnx`")
-    assert program("export", "models", "model.onnx", "--to", "onnx").code == 0
+    assert " nodes" in program("export", "models", "model.onnx", "--to", "onnx").out
     refused(program("export", "models", "model.onnx", "--to", "onnx"), "exists already")
 
 

@@ -29,8 +29,19 @@ def command(
     """Write a packed model as C99 that computes the same integers, or as ONNX."""
     output = Output(as_json=json)
     facts = export(model, output_path, to, tile)
-    output.show("\n".join(f"{name}: {value}" for name, value in facts.items()))
+    output.show(_sentence(facts))
     output.give(facts)
+
+
+def _sentence(facts: dict[str, Any]) -> str:
+    if "file" in facts:
+        return f"{facts['file']}: {facts['bytes']:,} bytes, {facts['nodes']} nodes"
+    folder = facts["folder"]
+    return (
+        f"{folder}: C99 with {facts['flash_bytes']:,} bytes of weights and tables in flash and "
+        f"{facts['ram_bytes']:,} bytes of RAM\n"
+        f"make -C {folder} && {folder}/classify images.idx"
+    )
 
 
 def export(model: Path, out: Path, to: str = "c", tile: int = 256) -> dict[str, Any]:
