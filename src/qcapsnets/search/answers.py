@@ -154,7 +154,7 @@ class Answers(ABC):
 
     @abstractmethod
     def enough(self, plan: Plan, minimum: int) -> bool:
-        """The verdict on one plan on the way, in the manner of this mode."""
+        """The verdict on one plan on the way; only `settled` makes sure of it."""
 
     @abstractmethod
     def shortest(self, plan_of: PlanOf, passing: int, minimum: int) -> int:
