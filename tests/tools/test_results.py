@@ -32,6 +32,7 @@ from tools import zoo
 ROOT = Path(__file__).parents[2]
 WANTED = """
 search_images = 100
+sweep_images = 60
 calibration_images = 60
 tolerances = ["1%", "20%"]
 budgets = [4, 15]
@@ -221,6 +222,7 @@ def test_a_sweep_says_what_the_evaluator_counts(made: Path, folder: Path) -> Non
             job = bench.free(swept.curve.rounding, swept.curve.points, swept.curve.seed)
             plan = swept.curve.plan(job.problem(), 3)
             assert job.evaluator().count(plan).right == swept.right[3]
+            assert len(job.images) == swept.total == wanted.sweep_images
     assert Curve("routing").plan(job.problem(), 3)["digit"].routing == 3
     varied = Curve("activation").plan(job.problem(), 3)
     assert [q.activation for q in varied.values()] == [3, 3, 3]

@@ -16,7 +16,8 @@ def in_colour(images: ImageSet, count: int) -> ImageSet:
 
 def test_deepcaps_of_64x64_takes_a_few_steps(tmp_path: Path) -> None:
     digits = load("mnist-mini")
-    splits = Splits(*(in_colour(part, 8) for part in (digits.train, digits.validation, digits.test)))
+    parts = digits.train, digits.validation, digits.test
+    splits = Splits(*(in_colour(part, 8) for part in parts))
     model = build("deepcaps", size=64, channels=3)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     recipe = Recipe(epochs=1, batch_size=3, decoder="convolutional", margin="margin-then-hard")

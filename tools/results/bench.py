@@ -69,6 +69,11 @@ class Bench:
     def calibration(self) -> Calibration:
         return self._shared[1]
 
+    @cached_property
+    def _swept(self) -> tuple[ImageSet, Reference]:
+        few = _first(self.splits.validation, self.wanted.sweep_images)
+        return few, Reference.of(self.model, few)
+
     def done(self, search: Search) -> bool:
         """Whether a search has ended."""
         return (self.folder / search.folder / RESULT).exists()
@@ -109,7 +114,7 @@ class Bench:
         )
 
     def free(self, rounding: str, points: Points, seed: int) -> Job:
-        """The same without constraints, for sweeps."""
+        """The same without constraints and with fewer images, for sweeps."""
         settings = Settings(
             tolerance=Tolerance(0.0),
             budget=32 * self.parameters,
@@ -118,7 +123,13 @@ class Bench:
             seed=seed,
             calibration_images=self.wanted.calibration_images,
         )
-        return self.job(settings, rounding)
+        images, reference = self._swept
+        return replace(
+            self.job(settings, rounding),
+            images=images,
+            data=data_fingerprint(images),
+            reference=reference,
+        )
 
 
 def _first(images: ImageSet, count: int) -> ImageSet:

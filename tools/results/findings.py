@@ -29,6 +29,7 @@ class Panel:
     """All schemes with one kind of binary points."""
 
     points: str
+    images: int
     float_accuracy: float
     lines: tuple[Line, ...]
 
@@ -49,7 +50,7 @@ def panels(swept: Iterable[Swept]) -> list[Panel]:
 def _panel(points: str, swept: list[Swept]) -> Panel:
     names = sorted({s.curve.rounding for s in swept}, key=_simplest)
     lines = tuple(line([s for s in swept if s.curve.rounding == name]) for name in names)
-    return Panel(points, swept[0].correct / swept[0].total, lines)
+    return Panel(points, swept[0].total, swept[0].correct / swept[0].total, lines)
 
 
 def _simplest(rounding: str) -> int:

@@ -41,6 +41,7 @@ class Wanted:
 
     networks: tuple[Network, ...]
     search_images: int = 5000
+    sweep_images: int = 2000
     calibration_images: int = 500
     tolerances: tuple[str, ...] = ("0.1%", "0.2%", "0.5%", "1%")
     budgets: tuple[int, ...] = (4, 6, 8, 10, 12, 16)
