@@ -1,8 +1,8 @@
 """Answers to a strategy's questions: evaluated now, or recalled from the journal.
 
 `Literal` is the paper's way, for comparison: full evaluations, a binary search from 32 bits, a
-descent of one bit at a time. `Fast` comes to the same, or to fewer bits, with shorter questions: it
-looks at the few hardest images, and counts until it is certain only what a step ends with.
+descent of one bit at a time. `Fast` asks the same in fewer and shorter questions: it looks at the
+few hardest images, and counts until it is certain only what a step ends with.
 """
 
 import time
@@ -72,8 +72,8 @@ class Answers(ABC):
         """Whether at least `minimum` images are right."""
         return bool(self._ask(plan, minimum).verdict(minimum))
 
-    def bisected(self, plan_of: PlanOf, longest: int, minimum: int) -> int:
-        """A wordlength that is enough, by binary search; `longest` if none is."""
+    def shortest_of_all(self, plan_of: PlanOf, longest: int, minimum: int) -> int:
+        """The shortest wordlength that is enough, by binary search; `longest` if none is."""
         low, high = SHORTEST, longest
         while low < high:
             middle = (low + high) // 2
@@ -157,12 +157,8 @@ class Answers(ABC):
         """The verdict on one plan on the way; only `settled` makes sure of it."""
 
     @abstractmethod
-    def shortest_of_all(self, plan_of: PlanOf, longest: int, minimum: int) -> int:
-        """The shortest wordlength that is enough; `longest` if none is."""
-
-    @abstractmethod
     def shortest(self, plan_of: PlanOf, passing: int, minimum: int) -> int:
-        """How far `passing`, which is enough, can be lowered while it stays so."""
+        """The shortest wordlength below `passing` that is enough; `passing` if none is."""
 
     @abstractmethod
     def settled(self, find: Callable[[], Plan], minimum: int) -> Plan:
@@ -171,9 +167,6 @@ class Answers(ABC):
 
 class Fast(Answers):
     """Plans on the way are presumed to pass unless the hardest images refute them.
-
-    The shortest wordlength of all is sought from below: failing is cheap, and where accuracy is not
-    monotone a binary search can miss it. A descent asks for the next wordlength and then bisects.
 
     A step's last plan is counted until it is certain. If it passes it vouches for those that were
     presumed or passed over: none of them has a shorter wordlength anywhere. If not, the step is
@@ -187,13 +180,9 @@ class Fast(Answers):
         images = self._screens * max(SCREEN * tolerated, FEWEST_SCREENED)
         return self._ask(plan, minimum, images).verdict(minimum) is not False
 
-    def shortest_of_all(self, plan_of: PlanOf, longest: int, minimum: int) -> int:
-        climb = range(SHORTEST, longest)
-        return next((q for q in climb if self.enough(plan_of(q), minimum)), longest)
-
     def shortest(self, plan_of: PlanOf, passing: int, minimum: int) -> int:
         if passing > SHORTEST and self.enough(plan_of(passing - 1), minimum):
-            return self.bisected(plan_of, passing - 1, minimum)
+            return self.shortest_of_all(plan_of, passing - 1, minimum)
         return passing
 
     def settled(self, find: Callable[[], Plan], minimum: int) -> Plan:
@@ -210,9 +199,6 @@ class Literal(Answers):
 
     def enough(self, plan: Plan, minimum: int) -> bool:
         return self.accuracy(plan) >= minimum
-
-    def shortest_of_all(self, plan_of: PlanOf, longest: int, minimum: int) -> int:
-        return self.bisected(plan_of, longest, minimum)
 
     def shortest(self, plan_of: PlanOf, passing: int, minimum: int) -> int:
         while passing > SHORTEST and self.enough(plan_of(passing - 1), minimum):
