@@ -170,7 +170,7 @@ def test_the_fast_mode_counts_only_what_a_step_ends_with() -> None:
     made = answers(case.accuracy, case.total, "fast")
     search(case.problem, made)
     plans = [[tuple(vars(q).values()) for q in plan.values()] for plan in asked(made)]
-    uniform = [[(q, q, None), (q, q, q)] for q in (17, 9, 5, 3, 4, 5)]  # 5: judged, then counted
+    uniform = [[(q, q, None), (q, q, q)] for q in (9, 5, 3, 4, 5)]  # 5: judged, then counted
     memory = [(5, 5, None), (4, 5, 5)]
     activations = [(5, 5, None), (4, 4, 4)]  # fails
     routing = [[(5, 5, None), (4, 5, q)] for q in (4, 3, 2, 3, 3)]

@@ -24,6 +24,8 @@ PlanOf = Callable[[int], Plan]
 NUMBERS = ("from", "seen", "right", "total", "macs")
 SCREEN, FEWEST_SCREENED = 2, 40
 """So many times the images that may be wrong, and no fewer, are looked at before presuming."""
+LONG = 16
+"""With so many bits everywhere, a plan is presumed to pass unseen."""
 
 
 @dataclass(frozen=True)
@@ -170,15 +172,20 @@ class Fast(Answers):
 
     A step's last plan is counted until it is certain. If it passes it vouches for those that were
     presumed or passed over: none of them has a shorter wordlength anywhere. If not, the step is
-    taken again, now with that verdict, and looking at more images on the way.
+    taken again, now with that verdict, and looking longer at plans that it comes to for the first
+    time.
     """
 
     _screens = 1
+    _presumed: frozenset[Plan] = frozenset()
 
     def enough(self, plan: Plan, minimum: int) -> bool:
-        tolerated = self.evaluator.total - minimum
-        images = self._screens * max(SCREEN * tolerated, FEWEST_SCREENED)
-        return self._ask(plan, minimum, images).verdict(minimum) is not False
+        look = max(SCREEN * (self.evaluator.total - minimum), FEWEST_SCREENED) * self._screens
+        seen_enough = plan in self._presumed or _long(plan)
+        verdict = self._ask(plan, minimum, 0 if seen_enough else look).verdict(minimum)
+        if verdict is None:
+            self._presumed |= {plan}
+        return verdict is not False
 
     def shortest(self, plan_of: PlanOf, passing: int, minimum: int) -> int:
         if passing > SHORTEST and self.enough(plan_of(passing - 1), minimum):
@@ -186,7 +193,7 @@ class Fast(Answers):
         return passing
 
     def settled(self, find: Callable[[], Plan], minimum: int) -> Plan:
-        self._screens = 1
+        self._screens, self._presumed = 1, frozenset()
         while self.evaluator.measured(plan := find()).verdict(minimum) is None:
             if self.at_least(plan, minimum):
                 break
@@ -207,6 +214,11 @@ class Literal(Answers):
 
     def settled(self, find: Callable[[], Plan], minimum: int) -> Plan:
         return find()
+
+
+def _long(plan: Plan) -> bool:
+    """Whether a plan has `LONG` wordlengths only."""
+    return all(min(q.weight, q.activation, q.routing or LONG) >= LONG for q in plan.values())
 
 
 def _plan_of(line: dict[str, Any], path: Path) -> Plan:
