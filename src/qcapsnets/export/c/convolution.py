@@ -147,22 +147,7 @@ def convolve(
         store=store,
         shift_note=store.note,
         code=store.code("n", f"{site_key(store.site)}, 0, e"),
-        k=geometry.products,
-        outputs=geometry.outputs,
-        positions=geometry.positions,
-        block=tiling.block,
-        tiles=tiling.tiles,
-        rows_a_tile=tiling.rows,
-        length=tiling.length,
-        kernel=geometry.kernel,
-        stride=geometry.stride,
-        padding=geometry.padding,
-        channels=geometry.channels,
-        groups=geometry.groups,
-        height=geometry.height,
-        width=geometry.width,
-        in_height=geometry.input.height,
-        in_width=geometry.input.width,
+        **_sizes(geometry, tiling),
         bias_type=_unpacked(bias),
         unpack_bias=bias.unpack("bias", "o", "rows", _unpacked(bias)),
         unpack_weights=packed.unpack(
@@ -175,6 +160,28 @@ def convolve(
         **extra,
     )
     program.call(f"{fn}();", name, x, out, *scratch.values())
+
+
+def _sizes(geometry: Geometry, tiling: Tiling) -> dict[str, int]:
+    """Whatever the template counts by."""
+    return {
+        "k": geometry.products,
+        "outputs": geometry.outputs,
+        "positions": geometry.positions,
+        "block": tiling.block,
+        "tiles": tiling.tiles,
+        "rows_a_tile": tiling.rows,
+        "length": tiling.length,
+        "kernel": geometry.kernel,
+        "stride": geometry.stride,
+        "padding": geometry.padding,
+        "channels": geometry.channels,
+        "groups": geometry.groups,
+        "height": geometry.height,
+        "width": geometry.width,
+        "in_height": geometry.input.height,
+        "in_width": geometry.input.width,
+    }
 
 
 def _scratch(
