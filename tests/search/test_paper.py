@@ -385,12 +385,12 @@ def test_what_fast_ends_with_passes_whatever_the_accuracy(
     def accuracy(plan: Plan) -> int:
         return 1000 if passes[plan["layer"].weight] else 900
 
-    q = {}
-    for mode in MODES:
+    def end(mode: Mode) -> int:
         made = answers(accuracy, 1000, mode, wrong_last=wrong_last)
         ask: Callable[..., int] = getattr(made, search_of)
-        plan = made.settled(lambda ask=ask: plan_of(ask(plan_of, longest, 1000)), 1000)  # type: ignore[misc]
-        q[mode] = plan["layer"].weight
-        assert q[mode] == longest or passes[q[mode]]
+        return made.settled(lambda: plan_of(ask(plan_of, longest, 1000)), 1000)["layer"].weight
+
+    q = {mode: end(mode) for mode in MODES}
+    assert all(n == longest or passes[n] for n in q.values())
     if not wrong_last and (search_of == "shortest_of_all" or q["literal"] == longest):
         assert q["fast"] == q["literal"]  # the same questions, rightly answered

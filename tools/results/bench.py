@@ -101,12 +101,17 @@ class Bench:
 
     def job(self, settings: Settings, rounding: str) -> Job:
         """The problem, the evaluator and the verdicts of one scheme."""
+        return self._job(settings, rounding, self.splits.validation, self.reference)
+
+    def _job(
+        self, settings: Settings, rounding: str, images: ImageSet, reference: Reference
+    ) -> Job:
         return Job(
             model=self.model,
-            images=self.splits.validation,
-            data=data_fingerprint(self.splits.validation),
+            images=images,
+            data=data_fingerprint(images),
             calibration=self.calibration,
-            reference=self.reference,
+            reference=reference,
             settings=settings,
             rounding=rounding,
             journal=self.folder / "none",
@@ -123,13 +128,7 @@ class Bench:
             seed=seed,
             calibration_images=self.wanted.calibration_images,
         )
-        images, reference = self._swept
-        return replace(
-            self.job(settings, rounding),
-            images=images,
-            data=data_fingerprint(images),
-            reference=reference,
-        )
+        return self._job(settings, rounding, *self._swept)
 
 
 def _first(images: ImageSet, count: int) -> ImageSet:
