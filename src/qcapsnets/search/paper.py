@@ -97,7 +97,9 @@ def layer_uniform(walk: Walk) -> int:
         asked = f"at least {walk.share(minimum)} right ({walk.share(right)})"
         if right < minimum:
             return f"no uniform wordlength up to {q} bits, the longest, has {asked}"
-        return f"{q} bits is the shortest uniform wordlength with {asked}"
+        return (
+            f"{q} bits is the shortest uniform wordlength that a binary search finds with {asked}"
+        )
 
     walk.record("1", plan, decision)
     return q
