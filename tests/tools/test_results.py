@@ -371,3 +371,8 @@ def test_costs_are_sums(made: Path) -> None:
     total = sum(step["cost"]["images"] for s in run.result.schemes for step in s.steps)
     assert run.cost.images == total
     assert run.cost.computed == total - run.cost.taken
+
+
+def test_the_page_of_the_project_is_that_of_the_results_kept_in_its_zoo(tmp_path: Path) -> None:
+    assert main(["--page", "--quiet", "--docs", str(tmp_path)]) == 0
+    assert (tmp_path / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text()

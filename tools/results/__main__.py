@@ -81,7 +81,7 @@ def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.results", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--wanted", type=Path, default=ROOT / "zoo" / "results.toml")
-    parser.add_argument("--results", type=Path, default=ROOT / "runs" / "results")
+    parser.add_argument("--results", type=Path, default=ROOT / "zoo" / "results")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")
     parser.add_argument("--only", metavar="NAME", help="compute for this network alone")
     parser.add_argument("--page", action="store_true", help="compute nothing")

@@ -77,8 +77,11 @@ class SharedLines:
 
     def _without_torn_line(self) -> int:
         """Cut off what follows the last whole line; how many bytes are left."""
-        content = self.path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.truncate(self.path, whole)
+        try:
+            content = self.path.read_bytes()
+            whole = content.rfind(b"\n") + 1
+            if whole < len(content):
+                os.truncate(self.path, whole)
+        except OSError as problem:
+            raise SearchError(f"cannot mend {self.path}: {problem.strerror}") from problem
         return whole
