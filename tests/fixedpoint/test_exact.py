@@ -1,19 +1,16 @@
 """Sums of products: the bounds, the ways of splitting, and what devices might do to them."""
 
 import itertools
-import platform
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fixedpoint.whole import integers, whole
 from torch import Tensor
 
-from qcapsnets.errors import FixedPointError
-from qcapsnets.fixedpoint import FixedPoint, exact, precision
+from qcapsnets.fixedpoint import FixedPoint, exact
 from qcapsnets.fixedpoint.exact import (
     FLOAT32,
     FLOAT64,
@@ -35,49 +32,6 @@ from qcapsnets.models import (
     Vote,
 )
 
-CODES = st.integers(-(2**20), 2**20)
-
-
-@st.composite
-def ranges(draw: st.DrawFn) -> Range:
-    low, high = sorted([draw(CODES), draw(CODES)])
-    return Range(low, high, draw(st.integers(-20, 20)))
-
-
-def in_units(range_: Range, fraction: int) -> tuple[int, int]:
-    shift = fraction - range_.fraction
-    return range_.low << shift, range_.high << shift
-
-
-class TestRange:
-    @given(ranges(), ranges())
-    def test_sum_and_union(self, a: Range, b: Range) -> None:
-        fine = max(a.fraction, b.fraction)
-        (a_low, a_high), (b_low, b_high) = in_units(a, fine), in_units(b, fine)
-        assert a + b == Range(a_low + b_low, a_high + b_high, fine)
-        assert a | b == Range(min(a_low, b_low), max(a_high, b_high), fine)
-
-    @given(ranges(), st.data())
-    def test_digits_add_up(self, range_: Range, data: st.DataObject) -> None:
-        code = data.draw(st.integers(range_.low, range_.high))
-        base, upper, lower = range_.digits()
-        high, low = divmod(code, base)
-        assert upper.low <= high <= upper.high
-        assert lower.low <= low <= lower.high
-        assert max(upper.magnitude, lower.magnitude) <= base
-
-    def test_of_a_format(self) -> None:
-        assert Range.of(FixedPoint(8, 5)) == Range(-128, 127, 5)
-        assert Range.of(FixedPoint(8, -5, signed=False)) == Range(0, 255, -5)
-        assert Range(-3, 2, 0).magnitude == 3
-
-
-def integers(low: int, high: int, *shape: int, seed: int = 0) -> Tensor:
-    """Whole numbers in float64."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(low, high + 1, shape, generator=generator).double()
-
-
 OPERANDS: list[tuple[Contraction, tuple[int, ...], tuple[int, ...]]] = [
     (Convolution(2, 1), (3, 8, 3, 3), (2, 8, 5, 6)),
     (Convolution(1, 0), (2, 20, 5, 5), (2, 20, 7, 7)),
@@ -89,30 +43,6 @@ OPERANDS: list[tuple[Contraction, tuple[int, ...], tuple[int, ...]]] = [
     (Scale(), (6,), (2, 6, 3, 3)),
 ]
 NAMES = [f"{type(c).__name__}{own}" for c, own, _ in OPERANDS]
-
-
-def whole(contraction: Contraction, own: Tensor, other: Tensor) -> Tensor:
-    """The sum of products in int64: each axis by hand, no library's convolution."""
-    own, other = own.long(), other.long()
-    if isinstance(contraction, SharedConvolution):
-        plain = Convolution(contraction.stride, contraction.padding)
-        return torch.stack([whole(plain, own, other[:, i]) for i in range(other.shape[1])], 1)
-    if isinstance(contraction, Convolution):
-        return _whole_convolution(contraction, own, other)
-    if isinstance(contraction, Scale):
-        return other * own[:, None, None]
-    if isinstance(contraction, Vote):
-        return torch.einsum("jikd,bik->bijd", own, other)
-    if isinstance(contraction, Combine):
-        return (own * other[..., None]).sum(1)
-    return (own * other[:, None]).sum(-1)
-
-
-def _whole_convolution(contraction: Convolution, own: Tensor, other: Tensor) -> Tensor:
-    padding, stride = contraction.padding, contraction.stride
-    padded = F.pad(other, (padding,) * 4)
-    windows = padded.unfold(2, own.shape[2], stride).unfold(3, own.shape[3], stride)
-    return (windows[:, None] * own[None, :, :, None, None]).sum((2, 5, 6))
 
 
 def sums_of(contraction: Contraction, own: Tensor) -> Sums:
@@ -393,112 +323,3 @@ class TestSplitting:
         for own_grad, other_grad in expected[1:]:
             torch.testing.assert_close(own_grad, expected[0][0], rtol=1e-3, atol=1.0)
             torch.testing.assert_close(other_grad, expected[0][1], rtol=1e-3, atol=1000.0)
-
-
-class TestPrecision:
-    """Sessions that allow fewer bits, and convolutions that are not sums."""
-
-    SHAPES = torch.Size((64, 64, 3, 3)), torch.Size((17, 64, 8, 8))
-    CPU = torch.device("cpu")
-
-    @pytest.mark.parametrize("batch", [1, 2, 16, 17])
-    @pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (2, 2), (3, 1), (3, 2), (5, 1), (9, 2)])
-    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-    def test_convolutions_on_this_cpu_are_sums(
-        self, batch: int, kernel: int, stride: int, dtype: torch.dtype
-    ) -> None:
-        own = torch.Size((16, 24, kernel, kernel))
-        other = torch.Size((batch, 24, 11, 11))
-        assert precision.sums_exactly(Convolution(stride, 1), own, other, dtype, self.CPU)
-
-    def test_the_trial_is_against_integers(self) -> None:
-        own, other = precision._operands(self.SHAPES[0], torch.Size((1, 64, 8, 8)), 24)
-        expected = whole(Convolution(1, 1), own, other)
-        assert torch.equal(
-            replace(Convolution(1, 1), by_matrix=True)(own, other), expected.double()
-        )
-        assert FLOAT32 // 4 < expected.abs().max() <= FLOAT32
-
-    @pytest.mark.skipif(
-        platform.machine() != "x86_64" or not torch.backends.nnpack.is_available(),
-        reason="NNPACK is what is found out",
-    )
-    def test_nnpack_is_found_out(self) -> None:
-        """Without oneDNN, PyTorch convolves 17 images by NNPACK's transforms, on this very CPU."""
-        onednn: Any = torch.backends.mkldnn
-        try:
-            onednn.enabled = False
-            assert not precision.known_to_sum(self.CPU)
-            self._check_replaced()
-        finally:
-            onednn.enabled = True
-            precision.sums_exactly.cache_clear()
-
-    def test_a_wrong_convolution_is_found_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        right = F.conv2d
-
-        def transformed(x: Tensor, w: Tensor, *arguments: Any) -> Tensor:
-            result = right(x, w, *arguments)
-            return result + result.abs().max() * 2.0**-22
-
-        monkeypatch.setattr(F, "conv2d", transformed)
-        monkeypatch.setattr(precision, "known_to_sum", lambda device: False)
-        precision.sums_exactly.cache_clear()
-        try:
-            self._check_replaced()
-        finally:
-            precision.sums_exactly.cache_clear()
-
-    def _check_replaced(self) -> None:
-        """The sum is right although the convolution is not."""
-        precision.sums_exactly.cache_clear()
-        own, other = precision._operands(*self.SHAPES, 24)
-        contraction = Convolution(1, 1)
-        assert not precision.sums_exactly(contraction, *self.SHAPES, torch.float32, self.CPU)
-        chosen = precision.trusted(contraction, own.float(), other.float())
-        assert chosen == replace(contraction, by_matrix=True)
-        how = Accumulation((64,), 0.0, Range(-FLOAT32, FLOAT32, 0), True)
-        result = accumulate(how, contraction, own.float(), other.float(), None)
-        assert torch.equal(result.long(), whole(contraction, own, other))
-        assert not torch.equal(contraction(own.float(), other.float()), result)
-        with_bias = accumulate(how, contraction, own.float(), other.float(), torch.ones(64, 1, 1))
-        assert torch.equal(with_bias, result + 1)
-
-    def test_a_device_that_cannot_add_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(precision, "known_to_sum", lambda device: False)
-        monkeypatch.setattr(precision, "sums_exactly", lambda *arguments: False)
-        with pytest.raises(FixedPointError, match=r"cpu does not add torch\.float32 exactly"):
-            precision.trusted(Convolution(), torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1))
-
-    def test_other_devices_are_tried(self) -> None:
-        assert not precision.known_to_sum(torch.device("cuda"))
-        assert not precision.known_to_sum(torch.device("mps"))
-
-    def test_switches_go_back(self) -> None:
-        backends: Any = torch.backends
-        holder = backends.mkldnn.conv
-        before = holder.fp32_precision
-        try:
-            holder.fp32_precision = "bf16"
-            with precision.full_precision("cpu"):
-                assert holder.fp32_precision == "ieee"
-            assert holder.fp32_precision == "bf16"
-        finally:
-            holder.fp32_precision = before
-
-    def test_tf32_is_off(self) -> None:
-        backends: Any = torch.backends
-        holder = backends.cudnn.conv
-        assert holder.fp32_precision == "tf32"  # PyTorch's default
-        with precision.full_precision("cuda"):
-            assert holder.fp32_precision == "ieee"
-        assert holder.fp32_precision == "tf32"
-
-    def test_autocast_is_off(self) -> None:
-        own, other = TestSplitting.OWN.float(), TestSplitting.OTHER.float()
-        how = Accumulation((32,), 0.0, Range(-FLOAT32, FLOAT32, 0), True)
-        expected = accumulate(how, Convolution(), own, other, None)
-        with torch.autocast("cpu", torch.bfloat16):
-            assert Convolution()(own, other).dtype == torch.bfloat16
-            assert torch.equal(accumulate(how, Convolution(), own, other, None), expected)
-            assert torch.is_autocast_enabled("cpu")

@@ -1,7 +1,5 @@
 """What fills a site: rounding once, saturation, counters, gradients, draws, copies."""
 
-import copy
-import itertools
 from collections import OrderedDict
 from typing import Any
 
@@ -9,34 +7,27 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import networks
 from tests.fixedpoint import strategies
 from tests.fixedpoint.described import codes_of
+from tests.fixedpoint.small import NEAREST, Small, fixed, place
 from tests.fixedpoint.strategies import SCHEMES
 from tests.oracle.numbers import parse, rescaled
 from torch import Tensor, nn
 
-from qcapsnets.data import Splits, to_inputs
 from qcapsnets.errors import FixedPointError
 from qcapsnets.fixedpoint import (
-    Calibration,
     Counts,
     FixedPoint,
-    Plan,
     counting,
     draws,
     inexact_sites,
-    quantize,
     roundings,
 )
-from qcapsnets.fixedpoint import storage as storage_module
 from qcapsnets.fixedpoint.exact import Range
 from qcapsnets.fixedpoint.storage import Fixed, FixedWeights, Known, Way, range_of, straight_through
 from qcapsnets.models import (
     FLOAT,
     Agree,
-    CapsNet,
-    ConvCaps,
     Joined,
     Kind,
     RoutedCaps,
@@ -47,19 +38,7 @@ from qcapsnets.models import (
     sites_of,
 )
 
-NEAREST = Way(roundings["nearest"], 0)
 WEIGHTS = torch.tensor([1.0, 3.0])
-STOCHASTIC = Way(roundings["stochastic"], 7)
-
-
-def fixed(text: str, way: Way = NEAREST, name: str = "site") -> Fixed:
-    return Fixed(name, FixedPoint.parse(text), way)
-
-
-def place(storage: Known) -> Site:
-    site = Site(Kind.ACTIVATION)
-    site.storage = storage
-    return site
 
 
 class TestStore:
@@ -208,7 +187,7 @@ class TestCounts:
         with pytest.raises(AssertionError, match="counted"):
             storage.store(torch.ones(2, 2))
 
-    def test_add_up_over_a_network(self, small: "Small") -> None:
+    def test_add_up_over_a_network(self, small: Small) -> None:
         quantized = small.quantized(3)
         inputs = small.inputs
         with counting(quantized) as counts, torch.no_grad():
@@ -275,7 +254,7 @@ class TestGradients:
 
     @pytest.mark.parametrize("wordlength", [2, 3, 6, 16, 26])
     def test_are_finite_through_a_network_of_zero_capsules(
-        self, small: "Small", wordlength: int
+        self, small: Small, wordlength: int
     ) -> None:
         quantized = small.quantized(wordlength, "truncation")
         with torch.no_grad():
@@ -286,7 +265,7 @@ class TestGradients:
             assert parameter.grad is not None, name
             assert parameter.grad.isfinite().all(), name
 
-    def test_are_those_of_float_where_rounding_does_little(self, small: "Small") -> None:
+    def test_are_those_of_float_where_rounding_does_little(self, small: Small) -> None:
         """At 16 bits, within a thousandth of the float network's."""
         quantized, model = small.quantized(16), small.model
         for network in (quantized, model):
@@ -301,132 +280,8 @@ class TestGradients:
         model.zero_grad()
 
 
-class TestWeights:
-    def test_are_rounded_once(self, small: "Small", monkeypatch: pytest.MonkeyPatch) -> None:
-        rounded: list[str] = []
-        plain = FixedWeights._store_weights
-
-        def store(self: FixedWeights, x: Tensor) -> Tensor:
-            rounded.append(self.name)
-            return plain(self, x)
-
-        monkeypatch.setattr(FixedWeights, "_store_weights", store)
-        quantized = small.quantized(5)
-        with torch.no_grad():
-            quantized(small.inputs[:2])
-            first = list(rounded)
-            quantized(small.inputs[2:5])
-        assert rounded == first
-        assert sorted(first) == sorted(
-            name for name, site in sites_of(quantized) if site.kind is Kind.WEIGHT
-        )
-
-    @pytest.mark.parametrize(
-        "optimizer",
-        [
-            lambda p: torch.optim.SGD(p, lr=0.5),
-            lambda p: torch.optim.Adam(p, lr=0.1, foreach=False),
-            lambda p: torch.optim.Adam(p, lr=0.1, foreach=True),
-            lambda p: torch.optim.Adam(p, lr=0.1, fused=True),
-        ],
-        ids=["sgd", "adam", "foreach", "fused"],
-    )
-    def test_are_rounded_again_after_a_step(self, small: "Small", optimizer: Any) -> None:
-        quantized = small.quantized(6)
-        steps = optimizer(quantized.parameters())
-        before = quantized(small.inputs[:4])
-        before.square().sum().backward()
-        steps.step()
-        after = quantized(small.inputs[:4])
-        assert not torch.equal(before, after)
-        fresh = copy.deepcopy(quantized)
-        assert torch.equal(fresh(small.inputs[:4]), after)
-
-    def test_are_rounded_again_when_loaded(self, small: "Small") -> None:
-        one, other = small.quantized(6), small.quantized(6)
-        with torch.no_grad():
-            one(small.inputs[:4])
-            other.get_parameter("conv.weight").mul_(1.5)
-            one.load_state_dict(other.state_dict())
-            assert torch.equal(one(small.inputs[:4]), other(small.inputs[:4]))
-
-    def test_bounds_follow_the_weights(self, small: "Small") -> None:
-        """A sum that fitted float32 and no longer does is computed in another way."""
-        quantized = small.quantized(8)
-        layer = quantized.get_submodule("primary")
-        assert isinstance(layer, ConvCaps)
-        with torch.no_grad():
-            quantized(small.inputs[:2])
-            storage = layer.weights.storage
-            assert isinstance(storage, Fixed)
-            (before,) = storage.used.values()
-            layer.weight.fill_(100.0)
-            quantized(small.inputs[:2])
-            (after,) = storage.used.values()
-        assert before.result.high < after.result.high  # type: ignore[union-attr]
-
-    def test_codes(self) -> None:
-        storage = FixedWeights("w", FixedPoint(4, 2), NEAREST)
-        with pytest.raises(FixedPointError, match="w was never stored"):
-            storage.codes()
-        storage.store(torch.tensor([0.3, -0.6, 5.0]))
-        assert storage.codes().tolist() == [1, -2, 7]
-        assert storage.range == Range(-2, 7, 2)
-
-    def test_draws_are_by_place_in_the_tensor(self) -> None:
-        storage = FixedWeights("w", FixedPoint(4, 2), STOCHASTIC)
-        weights = torch.full((3, 5), 0.1)
-        u = draws(7, "w", 0, (3, 5))
-        assert torch.equal(storage.store(weights) > 0, u < 0.4 * 2**24)
-
-    @pytest.mark.parametrize("scheme", SCHEMES)
-    def test_are_rounded_in_pieces(self, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        weights = torch.randn(7, 3, 2, generator=torch.Generator().manual_seed(0))
-        way = Way(roundings[scheme], 3)
-        expected = FixedWeights("w", FixedPoint(4, 2), way).store(weights)
-        for piece in (1, 13, 20):
-            monkeypatch.setattr(storage_module, "PIECE", piece)
-            found = FixedWeights("w", FixedPoint(4, 2), way).store(weights)
-            assert torch.equal(found, expected)
-            assert found.shape == weights.shape
-
-
-class TestCopies:
-    def test_are_equal_and_apart(self, small: "Small") -> None:
-        quantized = small.quantized(5, "stochastic")
-        with torch.no_grad():
-            expected = quantized(small.inputs[:4])
-            twin = copy.deepcopy(quantized)
-            assert torch.equal(twin(small.inputs[:4]), expected)
-            twin.get_parameter("conv.weight").mul_(0)
-            assert not torch.equal(twin(small.inputs[:4]), expected)
-            assert torch.equal(quantized(small.inputs[:4]), expected)
-
-    def test_read_from_their_own_sites(self, small: "Small") -> None:
-        twin = copy.deepcopy(small.quantized(5))
-        layers = list(twin)
-        for before, after in itertools.pairwise(layers):
-            assert after.source is before.activation
-
-    def test_take_nobody_along_who_watches(self, small: "Small") -> None:
-        quantized = small.quantized(5)
-        watching: list[Tensor] = []
-
-        def around(storage: Fixed, how: Any, terms: int, compute: Any) -> Tensor:
-            watching.append(compute())
-            return watching[-1]
-
-        for _, site in sites_of(quantized):
-            assert isinstance(site.storage, Fixed)
-            site.storage.around = around
-            site.storage.count()
-        with torch.no_grad():
-            copy.deepcopy(quantized)(small.inputs[:1])
-        assert watching == []
-
-
 class TestDraws:
-    def test_same_seed_same_result(self, small: "Small") -> None:
+    def test_same_seed_same_result(self, small: Small) -> None:
         with torch.no_grad():
             one, other = (small.quantized(4, "stochastic", seed=1)(small.inputs) for _ in range(2))
             another = small.quantized(4, "stochastic", seed=2)(small.inputs)
@@ -437,7 +292,7 @@ class TestDraws:
     @pytest.mark.parametrize("cache", [1, 1 << 12, 1 << 30])
     @pytest.mark.parametrize("name", ["shallow", "deep"])
     def test_an_image_gets_the_same_result_in_any_batch(
-        self, small: "Small", name: str, batch: int, cache: int, monkeypatch: pytest.MonkeyPatch
+        self, small: Small, name: str, batch: int, cache: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         quantized = small.quantized(4, "stochastic", name=name)
         with torch.no_grad():
@@ -447,19 +302,19 @@ class TestDraws:
             parts = [quantized(part) for part in small.inputs[order].split(batch)]
         assert torch.equal(torch.cat(parts), together[order])
 
-    def test_a_seed_that_cannot_be(self, small: "Small") -> None:
+    def test_a_seed_that_cannot_be(self, small: Small) -> None:
         for seed in (-1, 2**64, 1.5, True):
             with pytest.raises(FixedPointError, match="seed"):
                 Way(roundings["nearest"], seed)  # type: ignore[arg-type]
 
 
 class TestExactness:
-    def test_ordinary_wordlengths_are_exact(self, small: "Small") -> None:
+    def test_ordinary_wordlengths_are_exact(self, small: Small) -> None:
         for name in ("shallow", "deep"):
             for wordlength in (2, 8, 16):
                 assert inexact_sites(small.quantized(wordlength, name=name)) == []
 
-    def test_32_bits_are_not(self, small: "Small") -> None:
+    def test_32_bits_are_not(self, small: Small) -> None:
         wrong = inexact_sites(small.quantized(32))
         assert "primary.weights" in wrong
         assert "digit.activation" in wrong
@@ -485,29 +340,6 @@ class TestExactness:
         product = scales.contract(Scale(), own, Term(acc, place(Known(Range(0, 2**30, 0)))))
         assert product.flatten().tolist() == [(2**30 - 1) / 2, -(2**29) - 1]
         assert scales.exact
-
-
-class Small:
-    """Tiny networks with random weights on real digits."""
-
-    def __init__(self, digits: Splits) -> None:
-        self.images = digits.train.images[:50]
-        self.inputs = to_inputs(self.images[:12])
-        self.models = {"shallow": networks.tiny(), "deep": networks.tiny_deep()}
-        self.model = self.models["shallow"]
-        self.calibrations = {n: Calibration.record(m, self.images) for n, m in self.models.items()}
-
-    def quantized(
-        self, wordlength: int, scheme: str = "nearest", seed: int = 0, name: str = "shallow"
-    ) -> CapsNet:
-        model = self.models[name]
-        plan = Plan.uniform(model, wordlength)
-        return quantize(model, plan, self.calibrations[name], scheme, seed)
-
-
-@pytest.fixture(scope="module")
-def small(small_digits: Splits) -> Small:
-    return Small(small_digits)
 
 
 def test_a_capsule_layer_needs_a_place_for_its_input() -> None:
