@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import cast
 
 import pytest
@@ -71,7 +72,7 @@ class Case:
             assert (q.routing is not None) == (i in self.routed)
         return self.right(*lists(plan))
 
-    def brute_force(self) -> brute_force.Found:
+    def brute_force(self, first: int = 1) -> brute_force.Found:
         return brute_force.search(
             self.parameters,
             self.routed,
@@ -79,6 +80,7 @@ class Case:
             lambda *bits: Fraction(self.right(*bits), self.total),
             Fraction(self.correct, self.total),
             self.tolerance,
+            first,
         )
 
 
@@ -127,11 +129,11 @@ def found(outcome: Outcome) -> brute_force.Found:
 @given(cases())
 def test_both_modes_find_what_the_second_writing_finds(case: Case) -> None:
     """Also if the hardest images do not tell which plans fail."""
-    expected = case.brute_force()
-    for mode in MODES:
+    for first, mode in product((0, 1), MODES):
+        expected = case.brute_force(first)
         for wrong_last in (False, True):
             made = answers(case.accuracy, case.total, mode, wrong_last=wrong_last)
-            assert found(search(case.problem, made)) == expected
+            assert found(search(case.problem, made, first=first)) == expected
 
 
 @hypothesis_settings(max_examples=40, deadline=None)
@@ -322,6 +324,14 @@ def test_step_3a_shortens_from_each_layer_on(mode: Mode) -> None:
     case = Case((1,) * 4, (), 10**6, 100, 100, Fraction(1, 10), ((FREE,) * 4, costs, (FREE,) * 4))
     plan = layer_wise_activations(walk(case, mode), case.problem.uniform(9, 9), 100)
     assert lists(plan)[1] == [9, 7, 7, 3]
+
+
+@both
+def test_step_3a_of_all_layers_shortens_the_first_one_too(mode: Mode) -> None:
+    costs = tuple(good_from(q) for q in (5, 6, 3))
+    case = Case((1,) * 3, (), 10**6, 100, 100, Fraction(1, 10), ((FREE,) * 3, costs, (FREE,) * 3))
+    plan = layer_wise_activations(walk(case, mode), case.problem.uniform(9, 9), 100, first=0)
+    assert lists(plan)[1] == [6, 6, 3]
 
 
 @both

@@ -38,6 +38,7 @@ tolerances = ["1%", "20%"]
 budgets = [4, 15]
 all_schemes_tolerance = "20%"
 all_schemes_budgets = [4]
+all_layers_budgets = [4]
 wordlengths = [8, 3]
 seeds = 2
 
@@ -59,6 +60,7 @@ data = "mnist-mini"
 SEARCHES = [
     "nearest-1-1of4", "nearest-1-1of15", "nearest-20-1of4", "nearest-20-1of15",
     "all-20-1of4", "all-20-180kbit", "literal-20-1of4",
+    "all-layers-1-1of4", "all-layers-20-1of4", "all-layers-20-180kbit",
 ]  # fmt: skip
 
 
@@ -179,7 +181,8 @@ def test_the_page_has_the_figures_of_the_runs(page: str, folder: Path) -> None:
 def rows_of(page: str, name: str, model: str) -> Iterator[str]:
     """The rows of a run in its own table: that of its heading, at its tolerance and budget."""
     heading = {"nearest": "Rounding to nearest", "all": "All rounding", "literal": "The literal"}
-    kind, tolerance, budget = name.split("-")
+    heading["all-layers"] = "With the first layer"
+    kind, tolerance, budget = name.rsplit("-", 2)
     part = page.split(f"### {heading[kind]}", 1)[1].split("\n#", 1)[0]
     current = ""
     for line in part.splitlines():
@@ -284,11 +287,13 @@ def test_the_real_table_is_that_of_the_issue() -> None:
     assert len(wanted.networks) == 5
     first = wanted.networks[0]
     searches = list(wanted.searches(first))
-    assert sum(len(s.roundings) == 1 and s.mode == "fast" for s in searches) == 24
+    assert sum(s.kind == "nearest" for s in searches) == 24
     assert [s.folder for s in searches[24:]] == [
         "all-0.2-1of6",
         "all-0.2-1of10",
         "all-0.2-45Mbit",
+        *(f"all-layers-{tolerance}-1of4" for tolerance in ("0.1", "0.2", "0.5", "1")),
+        "all-layers-0.2-45Mbit",
         "literal-0.2-1of6",
     ]
     assert len({s.folder for s in searches}) == len(searches)

@@ -86,11 +86,11 @@ def _lengths(plan: Plan, name: str) -> tuple[int, int, int]:
     return q.weight, q.activation, q.routing or q.activation
 
 
-def literal_cost(problem: Problem, known: Known) -> LiteralCost | None:
+def literal_cost(problem: Problem, known: Known, strategy: str = "paper") -> LiteralCost | None:
     """What the literal algorithm would evaluate, as far as that can be known."""
     answers = Supposed(known)
     try:
-        strategies["paper"](problem, answers)
+        strategies[strategy](problem, answers)
     except Unknown:
         return None
     supposed = sum(not measured for measured in answers.asked.values())
@@ -108,7 +108,7 @@ def write_costs(bench: Bench, search: Search) -> None:
         job = bench.job(settings, rounding)
         verdicts = job.shared()
         known = {} if verdicts is None else verdicts.plans()
-        cost = literal_cost(job.problem(), known)
+        cost = literal_cost(job.problem(), known, search.strategy)
         if cost is not None:
             costs[rounding] = asdict(cost)
     if costs:

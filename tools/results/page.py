@@ -1,7 +1,7 @@
 """The page: docs/results.md and its figures, from what has been computed so far."""
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from tools.results.bench import folder_of
 from tools.results.findings import Panel, panels, rounding_words, routing_words, varied
 from tools.results.rows import Run, bits, path_words, read_runs, routing
 from tools.results.sweeps import Swept, read_sweeps
-from tools.results.wanted import Network, Wanted
+from tools.results.wanted import ALL_LAYERS, Network, Wanted
 
 from qcapsnets.errors import ReportError
 from qcapsnets.files import write_atomically
@@ -39,16 +39,21 @@ class Section:
     @property
     def nearest(self) -> list[Run]:
         """The searches by rounding to nearest alone."""
-        return [r for r in self.runs if len(r.search.roundings) == 1 and r.search.mode == "fast"]
+        return [run for run in self.runs if run.search.kind == "nearest"]
 
     @property
     def all_schemes(self) -> list[Run]:
-        return [run for run in self.runs if len(run.search.roundings) > 1]
+        return [run for run in self.runs if run.search.kind == "all"]
+
+    @property
+    def all_layers(self) -> list[Run]:
+        """The searches that shortened the first layer's activations too."""
+        return [run for run in self.runs if run.search.kind == ALL_LAYERS]
 
     @property
     def literal(self) -> list[Run]:
         """The searches that were made by the literal algorithm."""
-        return [run for run in self.runs if run.search.mode == "literal"]
+        return [run for run in self.runs if run.search.kind == "literal"]
 
     @property
     def result(self) -> Any:
@@ -71,9 +76,8 @@ class Section:
 
     def literal_cost(self, run: Run) -> str:
         """What the literal algorithm needs, in passes over all images, and how that is known."""
-        same = (run.search.tolerance, run.search.budget, run.search.roundings)
         for other in self.literal:
-            if (other.search.tolerance, other.search.budget, other.search.roundings) == same:
+            if other.search == replace(run.search, mode="literal"):
                 return f"{passes(other.cost.images, run)} (run)"
         images = run.literal_images
         return DASH if images is None else f"{passes(images, run)} (worked out)"

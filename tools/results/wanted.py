@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from qcapsnets.search import Settings
 from qcapsnets.search.settings import Mode
 
 FLOAT_BITS = 32
+ALL_LAYERS = "all-layers"
 
 T = TypeVar("T")
 
@@ -47,21 +48,30 @@ class Wanted:
     budgets: tuple[int, ...] = (4, 6, 8, 10, 12, 16)
     all_schemes_tolerance: str = "0.2%"
     all_schemes_budgets: tuple[int, ...] = (6, 10)
+    all_layers_budgets: tuple[int, ...] = (4,)
+    """Searched again, by rounding to nearest, with the first layer's activations shortened too."""
     wordlengths: tuple[int, ...] = (8, 7, 6, 5, 4, 3, 2)
     points: tuple[Points, ...] = ("unit", "mse")
     seeds: int = 5
 
     def searches(self, network: Network) -> Iterator["Search"]:
         """All searches of a network, those that others can share first."""
-        for tolerance in self.tolerances:
-            for share in self.budgets:
-                yield Search(tolerance, f"1/{share}", ("nearest",))
+        yield from self._shares(self.budgets)
         everything = tuple(roundings)
         budgets = [f"1/{share}" for share in self.all_schemes_budgets]
         for budget in (*budgets, *network.own_budgets):
             yield Search(self.all_schemes_tolerance, budget, everything)
+        own = [Search(self.all_schemes_tolerance, b, ("nearest",)) for b in network.own_budgets]
+        for search in (*self._shares(self.all_layers_budgets), *own):
+            yield replace(search, strategy=ALL_LAYERS)
         if network.literal:
             yield Search(self.all_schemes_tolerance, budgets[0], ("nearest",), "literal")
+
+    def _shares(self, budgets: tuple[int, ...]) -> Iterator["Search"]:
+        """Rounding to nearest at every tolerance."""
+        for tolerance in self.tolerances:
+            for share in budgets:
+                yield Search(tolerance, f"1/{share}", ("nearest",))
 
 
 @dataclass(frozen=True)
@@ -72,13 +82,21 @@ class Search:
     budget: str
     roundings: tuple[str, ...]
     mode: Mode = "fast"
+    strategy: str = "paper"
+
+    @property
+    def kind(self) -> str:
+        """What tells it from others with the same constraints."""
+        if self.mode != "fast":
+            return self.mode
+        if self.strategy != "paper":
+            return self.strategy
+        return "all" if len(self.roundings) > 1 else self.roundings[0]
 
     @property
     def folder(self) -> str:
         """A name for its run."""
-        kind = "all" if len(self.roundings) > 1 else self.roundings[0]
-        first = kind if self.mode == "fast" else self.mode
-        return f"{first}-{self.tolerance.rstrip('%')}-{self.budget.replace('/', 'of')}"
+        return f"{self.kind}-{self.tolerance.rstrip('%')}-{self.budget.replace('/', 'of')}"
 
     def bits(self, parameters: int) -> int:
         """The budget of a network with so many weights and biases."""
@@ -93,6 +111,7 @@ class Search:
             budget=self.bits(parameters),
             roundings=self.roundings,
             mode=self.mode,
+            strategy=self.strategy,
             calibration_images=calibration_images,
         )
 

@@ -75,7 +75,9 @@ def command(
     ] = None,
     points: Annotated[str | None, _option("points", "Binary points: mse, max or unit.")] = None,
     granularity: Annotated[str | None, _option("granularity", "block or layer.")] = None,
-    strategy: Annotated[str | None, _option("strategy", "How to search.")] = None,
+    strategy: Annotated[
+        str | None, _option("strategy", "paper, or all-layers: the first one's activations too.")
+    ] = None,
     mode: Annotated[str | None, _option("mode", "fast, or literal as in the paper.")] = None,
     search_split: Annotated[
         str | None, _option("search_split", "validation, or test as in the paper.")

@@ -9,9 +9,10 @@ from qcapsnets.report.words import counted, memory, name_of, percent, reason, sa
 STEPS = (
     "Every rounding scheme is searched on its own. Step 1 finds one wordlength for everything, "
     "step 2 fits the weights into the budget. If the target still holds, step 3A shortens the "
-    "activations and step 4A the routing arrays; if not, step 3B finds the least weight memory "
+    "activations{} and step 4A the routing arrays; if not, step 3B finds the least weight memory "
     "that reaches the target."
 )
+SHORTENED = {"paper": ", but for the first layer's,", "all-layers": " of all layers"}
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,17 @@ def notes_of(plans: Plans, result: Result, noise_images: int) -> Notes:
     return Notes(
         chosen=" ".join(map(reason, _reasons(result))),
         plans=_plans_note(plans),
-        search=STEPS if result.settings["strategy"] == "paper" else "",
+        search=_search_note(result.settings["strategy"]),
         passed_over=_passed_over(result),
         noise=(
             f"What each site stores, quantized against float, on {images}. At 20 dB the error is "
             "a tenth of the signal, at 0 dB as large as the signal."
         ),
     )
+
+
+def _search_note(strategy: str) -> str:
+    return STEPS.format(SHORTENED[strategy]) if strategy in SHORTENED else ""
 
 
 def _reasons(result: Result) -> tuple[str, ...]:

@@ -66,13 +66,16 @@ Q_W = Wordlength(lambda q: q.weight, Problem.with_weights)
 Q_A = Wordlength(lambda q: q.activation, Problem.with_activations)
 
 
-def search(problem: Problem, answers: Answers) -> Outcome:
-    """Steps 1 to 4A, or 1 to 3B."""
+def search(problem: Problem, answers: Answers, *, first: int = 1) -> Outcome:
+    """Steps 1 to 4A, or 1 to 3B.
+
+    Step 3A shortens activations from layer `first` on: 1 in the paper, 0 to go further.
+    """
     walk = Walk(problem, answers, [])
     uniform = layer_uniform(walk)
     memory, right = fulfil_memory(walk, uniform)
     if Fraction(right, problem.total) > problem.target:
-        shorter = layer_wise_activations(walk, memory, right)
+        shorter = layer_wise_activations(walk, memory, right, first)
         satisfied = routing_arrays(walk, shorter)
         return Outcome("A", {"model_satisfied": satisfied}, tuple(walk.steps))
     accurate = accurate_weights(walk, uniform)
@@ -124,13 +127,13 @@ def fulfil_memory(walk: Walk, uniform: int) -> tuple[Plan, int]:
     return plan, walk.record("2", plan, decision)
 
 
-def layer_wise_activations(walk: Walk, memory: Plan, right: int) -> Plan:
+def layer_wise_activations(walk: Walk, memory: Plan, right: int, first: int = 1) -> Plan:
     """Step 3A: shorter activations, half of what is left of the tolerance."""
     problem = walk.problem
     reached = Fraction(right, problem.total)
     least = problem.count(problem.target + (reached - problem.target) / 2)
     walk.answers.step = "3A"
-    plan = walk.answers.settled(lambda: _layer_wise(walk, memory, Q_A, least), least)
+    plan = walk.answers.settled(lambda: _layer_wise(walk, memory, Q_A, least, first), least)
     activations = ", ".join(str(q.activation) for q in plan.values())
     walk.record(
         "3A",
@@ -186,10 +189,10 @@ def accurate_weights(walk: Walk, uniform: int) -> Plan:
     return plan
 
 
-def _layer_wise(walk: Walk, plan: Plan, what: Wordlength, minimum: int) -> Plan:
-    """For start = 1..L-1: shorten all layers from start on together, while enough are right."""
+def _layer_wise(walk: Walk, plan: Plan, what: Wordlength, minimum: int, first: int = 1) -> Plan:
+    """For start = first..L-1: shorten all layers from start on together, while enough are right."""
     layers = walk.problem.layers
-    for start in range(1, len(layers)):
+    for start in range(first, len(layers)):
         tail, fixed = layers[start:], plan
 
         def shortened(q: int, tail: tuple[str, ...] = tail, fixed: Plan = fixed) -> Plan:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ Strategy = Callable[[Problem, Answers], Outcome]
 
 strategies: Registry[Strategy] = Registry("search strategy")
 strategies.register("paper", paper.search)
+strategies.register("all-layers", partial(paper.search, first=0))
 
 
 @dataclass(frozen=True, eq=False)
