@@ -40,18 +40,23 @@ def trade_off(name: str, runs: list[Run], published: list[dict[str, Any]]) -> by
             axes.plot(
                 row["weights"], -row["lost"], marker="x", color=INK, linestyle="none", label=label
             )
-        axes.axhline(0, color=MUTED, linewidth=0.8)
-        axes.margins(y=0.12)
-        axes.set_yscale("symlog", linthresh=0.5)
-        low, high = axes.get_ylim()
-        axes.set_yticks(TICKS, [f"{tick:+g}" if tick else "0" for tick in TICKS])
-        axes.set_yticks([], minor=True)
-        axes.set_ylim(low, high)
+        _points_lost(axes)
         axes.set_xlabel("weight memory, times less than FP32; hollow: only one constraint is met")
         axes.set_ylabel("test accuracy, points from float")
         figure.legend(loc="outside upper left", ncols=5)
 
     return draw(name, 3.6, paint).svg
+
+
+def _points_lost(axes: "Axes") -> None:
+    """An upright axis of points from float: tenths near zero can be told apart, and so can tens."""
+    axes.axhline(0, color=MUTED, linewidth=0.8)
+    axes.margins(y=0.12)
+    axes.set_yscale("symlog", linthresh=0.5)
+    low, high = axes.get_ylim()
+    axes.set_yticks(TICKS, [f"{tick:+g}" if tick else "0" for tick in TICKS])
+    axes.set_yticks([], minor=True)
+    axes.set_ylim(low, high)
 
 
 def _tolerance(axes: "Axes", runs: list[Run], label: str, **look: Any) -> None:
@@ -125,12 +130,12 @@ def routing(name: str, routing: Swept, activation: Swept) -> bytes:
                  ("activation", activation, "o", "all other activations"))  # fmt: skip
         for kind, swept, marker, label in found:
             lengths = sorted(swept.right)
-            shares = [100 * swept.accuracy(q) for q in lengths]
-            axes.plot(lengths, shares, marker=marker, color=KINDS[kind], label=label)
-        axes.axhline(100 * routing.correct / routing.total, color=INK, linestyle=":", linewidth=0.9)
+            gained = [100 * (swept.right[q] - swept.correct) / swept.total for q in lengths]
+            axes.plot(lengths, gained, marker=marker, color=KINDS[kind], label=label)
+        _points_lost(axes)
         axes.set_xticks(sorted(routing.right))
-        axes.set_xlabel("bits, all else at 8; dotted: float")
-        axes.set_ylabel("validation images right (%)")
+        axes.set_xlabel("bits, all else at 8")
+        axes.set_ylabel("validation accuracy,\npoints from float")
         figure.legend(loc="outside upper left", ncols=2)
 
     return draw(name, 2.8, paint).svg
