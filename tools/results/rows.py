@@ -10,7 +10,7 @@ from tools.results.literal import LiteralCost, read_costs
 from tools.results.wanted import Search
 
 from qcapsnets.framework import RESULT, ModelReport, Result, SchemeReport
-from qcapsnets.report.finished import Finished
+from qcapsnets.report.finished import result_in
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,7 @@ def _sum(parts: list[dict[str, Any]], key: str) -> int:
 def read_runs(folder: Path, searches: Iterable[Search]) -> list[Run]:
     """The searches that have ended."""
     return [
-        Run(
-            search, Finished.read(folder / search.folder).result, read_costs(folder / search.folder)
-        )
+        Run(search, result_in(folder / search.folder), read_costs(folder / search.folder))
         for search in searches
         if (folder / search.folder / RESULT).exists()
     ]

@@ -49,14 +49,19 @@ class Finished:
     @classmethod
     def read(cls, folder: Path) -> "Finished":
         """From `result.json` and the journals; a folder without a result is an error."""
-        path = folder / RESULT
-        result = _result(read_result(path), path)
+        result = result_in(folder)
         found = (
             plan
             for scheme in result.schemes
             for plan in _journal(folder / JOURNALS / f"{scheme.rounding}.jsonl", scheme.rounding)
         )
         return cls(folder, result, tuple(found))
+
+
+def result_in(folder: Path) -> Result:
+    """From `result.json` alone."""
+    path = folder / RESULT
+    return _result(read_result(path), path)
 
 
 def _result(value: dict[str, Any], path: Path) -> Result:
