@@ -17,13 +17,13 @@ import torch
 
 from qcapsnets import __version__
 from qcapsnets.cli.output import Output
-from qcapsnets.cli.runs import Run
+from qcapsnets.cli.runs import SUMMARY, Run
 from qcapsnets.cli.trained import Trained, trained
 from qcapsnets.errors import ModelError, QCapsNetsError
 from qcapsnets.evaluation import wilson
 from qcapsnets.files import write_atomically
 from qcapsnets.models import CapsNet
-from qcapsnets.models.weights import fingerprint, save_model
+from qcapsnets.models.weights import fingerprint, load_model, save_model
 from qcapsnets.training import fingerprint as data_fingerprint
 from qcapsnets.training import predict
 
@@ -56,10 +56,28 @@ def measured(model: CapsNet, found: Trained) -> dict[str, Any]:
     }
 
 
+def story(run: Run) -> dict[str, Any]:
+    """How a network was trained; also how the one was that its training began with."""
+    summary = json.loads((run.folder / SUMMARY).read_text())
+    told = {
+        "recipe": summary["recipe"],
+        "augmentation": summary["augmentation"],
+        "training": summary["result"],
+    }
+    start = run.trained_with().get("start")
+    return told if start is None else told | {"start": beginning(Path(start))}
+
+
+def beginning(start: Path) -> dict[str, Any]:
+    """What is known of the network that a training began with: its story, or its weights."""
+    run, weights = Run.of(start)
+    return story(run) if run.finished else {"fingerprint": fingerprint(load_model(weights)[0])}
+
+
 def described(found: Trained, model: CapsNet) -> dict[str, Any]:
     """Everything that a reader would ask of a network in the zoo."""
-    summary = json.loads((found.run.folder / "training.json").read_text())
     begun = found.run.trained_with()
+    told = story(found.run)
     return {
         "model": model.name,
         "options": model.options,
@@ -68,10 +86,8 @@ def described(found: Trained, model: CapsNet) -> dict[str, Any]:
         "data": found.data,
         "size": begun.get("size"),
         "validation": len(found.splits.validation),
-        "seed": summary["recipe"]["seed"],
-        "recipe": summary["recipe"],
-        "augmentation": summary["augmentation"],
-        "training": summary["result"],
+        "seed": told["recipe"]["seed"],
+        **told,
         "test": measured(model, found),
         "versions": {"qcapsnets": __version__, "torch": torch.__version__},
     }
@@ -81,7 +97,7 @@ def add(run: Path, path: Path, *, data_folder: Path | None = None) -> dict[str, 
     """Write the weights and what is known of them; what is known."""
     if path.suffix != SUFFIX:
         raise ModelError(f"{path} must end in {SUFFIX}")
-    if not (run / "training.json").exists():
+    if not (run / SUMMARY).exists():
         raise ModelError(f"{run} holds no finished training: `qcapsnets train {run}` goes on")
     begun = Run(run).trained_with()
     # naming the data keeps a part of it from being taken in its place

@@ -1,5 +1,6 @@
 """`qcapsnets train`: a run folder, settings from three places, and going on after Ctrl-C."""
 
+import shutil
 import signal
 import tomllib
 from dataclasses import asdict
@@ -51,6 +52,12 @@ def test_a_finished_run_says_so_again(program: Program, trained: Path) -> None:
     assert ended.json["folder"] == "runs/digits"
 
 
+def same_weights(*runs: str) -> bool:
+    first, second = (load_model(Path(f"runs/{name}/model.safetensors"))[0] for name in runs)
+    pairs = zip(first.parameters(), second.parameters(), strict=True)
+    return all(one.equal(other) for one, other in pairs)
+
+
 def interrupt_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     report = train_command._report
 
@@ -76,11 +83,7 @@ def test_ctrl_c_and_on(program: Program, few_digits: None, tmp_path: Path) -> No
     again = program("train", "runs/digits")
     assert (whole.code, again.code) == (0, 0)
     assert [line for line in again.err.splitlines() if "epoch 2/2" in line]
-    first, second = (
-        load_model(Path(f"runs/{n}/model.safetensors"))[0] for n in ("whole", "digits")
-    )
-    pairs = zip(first.parameters(), second.parameters(), strict=True)
-    assert all(one.equal(other) for one, other in pairs)
+    assert same_weights("whole", "digits")
 
 
 def test_flags_win_over_the_file(program: Program, few_digits: None) -> None:
@@ -120,6 +123,31 @@ def test_a_network_that_takes_no_options(program: Program, few_digits: None) -> 
 
 def test_a_checkpoint_interval_may_change(program: Program, trained: Path) -> None:
     assert program("train", "runs/digits", "--checkpoint-every", "7").code == 0
+
+
+STILL = ("--learning-rate", "1e-30", "--epochs", "1", "--seed", "7")
+
+
+@pytest.mark.parametrize("start", ["runs/digits", "runs/digits/model.safetensors"])
+def test_a_trained_network_to_begin_with(program: Program, trained: Path, start: str) -> None:
+    flags = (*TRAIN[2:], *STILL, "--start", start)
+    assert program("train", "runs/again", *flags).code == 0
+    settings = tomllib.loads(Path("runs/again/settings.toml").read_text())["train"]
+    assert settings["start"] == start
+    assert same_weights("digits", "again")
+
+
+def test_a_continued_training_needs_no_beginning(program: Program, trained: Path) -> None:
+    assert program("train", "runs/again", *TRAIN[2:], *STILL, "--start", "runs/digits").code == 0
+    shutil.move("runs/digits", "runs/elsewhere")
+    assert program("train", "runs/again").code == 0
+    refused(program("train", "runs/again", "--start", "runs/elsewhere"), "use another folder")
+
+
+def test_another_network_to_begin_with(program: Program, trained: Path) -> None:
+    flags = (*TRAIN[2:], "--option", "conv_channels=8", "--start", "runs/digits")
+    refused(program("train", "runs/again", *flags), "is of another model: 'conv.weight'")
+    assert not Path("runs/again").exists()
 
 
 @pytest.mark.parametrize(
@@ -167,6 +195,7 @@ def test_a_checkpoint_of_another_model(program: Program, trained: Path) -> None:
         (["--device", "abacus"], "cannot train on 1 x 'abacus'"),
         (["--precision", "vague"], "'vague'"),
         (["--settings", "none.toml"], "there is no settings file none.toml"),
+        (["--start", "runs/none"], "there is no runs/none: give a run folder"),
     ],
 )
 def test_bad_input(program: Program, few_digits: None, flags: list[str], words: str) -> None:

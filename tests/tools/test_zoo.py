@@ -70,6 +70,24 @@ def test_without_the_full_set_a_part_of_it_is_taken_and_that_is_told(
     assert "may have been trained on its validation images" in words
 
 
+@pytest.mark.parametrize("told", ["story", "weights"])
+def test_it_tells_of_the_network_that_its_training_began_with(
+    learned: Path, kept: tuple[Path, dict[str, Any]], tmp_path: Path, told: str
+) -> None:
+    """A run folder is told of at length, a file by what is in it."""
+    run = tmp_path / "run"
+    shutil.copytree(learned, run)
+    path, facts = kept
+    start = learned if told == "story" else path
+    settings = (run / "settings.toml").read_text()
+    (run / "settings.toml").write_text(settings.replace("[train]", f'[train]\nstart = "{start}"'))
+    beginning = zoo.add(run, tmp_path / "digits.safetensors")["start"]
+    if told == "story":
+        assert beginning == {key: facts[key] for key in ("recipe", "augmentation", "training")}
+    else:
+        assert beginning == {"fingerprint": facts["fingerprint"]}
+
+
 def test_numbers_that_float16_cannot_hold(learned: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(learned, run)

@@ -58,6 +58,7 @@ class TrainSettings:
     validation: int | None = None
     size: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    start: str | None = None
     checkpoint_every: int = 100
     device: str = "auto"
     devices: int = 1
@@ -112,6 +113,10 @@ def command(
     option: Annotated[
         list[str] | None,
         typer.Option("--option", help="Of the network, as name=value; may be repeated."),
+    ] = None,
+    start: Annotated[
+        str | None,
+        _option("start", "A run folder or weights to begin with.", "a fresh network"),
     ] = None,
     checkpoint_every: Annotated[int | None, _option("checkpoint_every", "In steps.")] = None,
     device: Annotated[str | None, _option("device", "auto, cpu, cuda, mps, ...")] = None,
@@ -182,6 +187,8 @@ def carry_out(
         size=settings.size,
     )
     model = build_for(settings, splits)
+    if settings.start is not None and not run.started:
+        _begin_with(model, Path(settings.start))
     fabric = _fabric(settings)
     if fabric.is_global_zero and not run.started:
         write_settings(run.settings, NAME, settings)
@@ -226,6 +233,13 @@ def build_for(settings: TrainSettings, splits: "Splits") -> "CapsNet":
     options = {name: value for name, value in found.items() if name in taken} | settings.options
     torch.manual_seed(settings.seed)
     return build(settings.model, **options)
+
+
+def _begin_with(model: "CapsNet", start: Path) -> None:
+    """Take over the weights of a trained network; a continued training has its own."""
+    from qcapsnets.models.weights import load_weights
+
+    load_weights(model, Run.of(start)[1])
 
 
 def _fabric(settings: TrainSettings) -> "Fabric":
