@@ -18,8 +18,8 @@ from tests.training.several import RECIPE, digits
 from qcapsnets.data import Splits
 from qcapsnets.errors import TrainingError
 from qcapsnets.training import Progress, Recipe, train
+from qcapsnets.training.batches import steps_per_epoch
 from qcapsnets.training.checkpoint import load_checkpoint
-from qcapsnets.training.loop import steps_per_epoch
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,7 +58,7 @@ def test_two_processes_learn_what_one_learns(
     both: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their shares are disjoint and weighted by size, so that gradients are those of the batch."""
-    monkeypatch.setattr("qcapsnets.training.loop.steps_per_epoch", lambda *_: 3)
+    monkeypatch.setattr("qcapsnets.training.batches.steps_per_epoch", lambda *_: 3)
     model = tiny(seed=0)
     train(model, digits(), RECIPE, tmp_path)
     expected = model.state_dict()["digit.weight"].flatten()

@@ -1,9 +1,9 @@
 """The training loop: plain, resumable, and the same bit for bit however often it was killed.
 
-Nothing random has a state that must be saved: the order of images is a function of (seed, epoch),
-the augmentation and whatever a layer draws of (seed, step), the learning rate of the step. So a
-checkpoint is the weights, the optimizer's moments and a step, and what follows from it is what
-would have followed anyway.
+Nothing random has a state that must be saved: the images of a step (see batches.py) and whatever a
+layer draws are functions of the seed and the step, so is the learning rate. So a checkpoint is the
+weights, the optimizer's moments and a step, and what follows from it is what would have followed
+anyway.
 
 With several processes, each takes its share of every batch, and what touches the disk is done by
 the first one, which tells the others how it went.
@@ -12,7 +12,6 @@ the first one, which tells the others how it went.
 import json
 import math
 import time
-import zlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -24,12 +23,13 @@ from lightning_fabric import Fabric
 from rich.markup import escape
 from torch import Tensor
 
-from qcapsnets.data import Augmentation, ImageSet, Splits, to_inputs
+from qcapsnets.data import Augmentation, Splits
 from qcapsnets.errors import QCapsNetsError, TrainingError
 from qcapsnets.files import discard_leftovers, write_atomically
 from qcapsnets.lock import locked
 from qcapsnets.models import CapsNet, lengths
 from qcapsnets.models.weights import TensorFile, load_state, read_tensors, save_model
+from qcapsnets.training.batches import Batch, Batches, fingerprint, seed_of
 from qcapsnets.training.checkpoint import check_identity, load_checkpoint, restore, save_checkpoint
 from qcapsnets.training.losses import reconstruction_loss
 from qcapsnets.training.measure import accuracy
@@ -132,29 +132,6 @@ def _check_fit(model: CapsNet, splits: Splits, recipe: Recipe) -> None:
         )
 
 
-def steps_per_epoch(images: int, batch_size: int, processes: int) -> int:
-    """A last batch too small to give every process an image is left out, others each epoch."""
-    if batch_size < processes:
-        raise TrainingError(
-            f"batch_size is {batch_size}, but there are {processes} processes: "
-            "choose a larger one, so that each has an image"
-        )
-    whole, rest = divmod(images, batch_size)
-    return whole + (rest >= processes)
-
-
-@dataclass(frozen=True, eq=False)
-class _Batch:
-    """This process's share of a step's images.
-
-    Gradients are averaged over processes; `weight` makes that the mean over all images.
-    """
-
-    images: Tensor
-    labels: Tensor
-    weight: float
-
-
 class _Run:
     """The state of one training."""
 
@@ -168,8 +145,9 @@ class _Run:
         fabric: Fabric,
     ) -> None:
         self.model, self.splits, self.recipe, self.folder = model, splits, recipe, folder
-        self.augmentation, self.fabric = augmentation, fabric
-        self.per_epoch = steps_per_epoch(len(splits.train), recipe.batch_size, fabric.world_size)
+        self.fabric = fabric
+        self.batches = Batches(splits.train, recipe, augmentation, fabric)
+        self.per_epoch = self.batches.per_epoch
         self.steps = recipe.epochs * self.per_epoch
         self.objective = Objective(model, recipe)
         self.optimizer = torch.optim.Adam(self.objective.parameters(), lr=recipe.learning_rate)
@@ -195,7 +173,9 @@ class _Run:
     def check_start(self) -> None:
         """A new training begins with weights that are good, or leaves no trace."""
         if not self.by_first((self.folder / CHECKPOINT).exists):
-            self._probe(self._batch(), "before the first step: repair the model's weights")
+            self._probe(
+                self.batches.at(self.step), "before the first step: repair the model's weights"
+            )
 
     def resume(self) -> None:
         """Take up the last checkpoint, or write the first one."""
@@ -222,7 +202,7 @@ class _Run:
 
     def advance(self) -> float:
         """One step, and what is due after it."""
-        batch = self._batch()
+        batch = self.batches.at(self.step)
         loss = self._update(batch)
         self.step += 1
         ends = self.step % self.per_epoch == 0
@@ -235,28 +215,13 @@ class _Run:
             self._checkpoint(loss)
         return loss
 
-    def _batch(self) -> _Batch:
-        epoch, index = divmod(self.step, self.per_epoch)
-        order = _generator(self.recipe.seed, "order", epoch)
-        shuffled = torch.randperm(len(self.splits.train), generator=order)
-        size, rank, world = self.recipe.batch_size, self.fabric.global_rank, self.fabric.world_size
-        together = shuffled[index * size : (index + 1) * size]
-        chosen = together[rank::world]
-        device = self.fabric.device
-        images = to_inputs(self.splits.train.images[chosen].to(device))
-        if self.recipe.augment:
-            generator = _generator(self.recipe.seed, f"augment {rank}", self.step, device)
-            images = self.augmentation(images, generator=generator)
-        labels = self.splits.train.labels[chosen].to(device)
-        return _Batch(images, labels, len(chosen) * world / len(together))
-
-    def _update(self, batch: _Batch) -> float:
+    def _update(self, batch: Batch) -> float:
         rate = self.recipe.rate(self.step, self.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.wrapped.train()
         rank = self.fabric.global_rank
-        torch.manual_seed(_seed(self.recipe.seed, f"layers {rank}", self.step))
+        torch.manual_seed(seed_of(self.recipe.seed, f"layers {rank}", self.step))
         loss, right = self._loss(batch)
         value = self._checked(loss, f"at step {self.step + 1}: {ADVICE}")
         self.wrapped_optimizer.zero_grad()
@@ -266,7 +231,7 @@ class _Run:
         self.right += int(right)
         return value
 
-    def _loss(self, batch: _Batch) -> tuple[Tensor, Tensor]:
+    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The loss of this process's share, and how many of it are right."""
         v, drawn = self.wrapped(batch.images, batch.labels)
         loss = self.recipe.loss(self.step, self.steps)(v, batch.labels)
@@ -286,7 +251,7 @@ class _Run:
             )
         return value
 
-    def _probe(self, batch: _Batch, problem: str) -> None:
+    def _probe(self, batch: Batch, problem: str) -> None:
         """Nothing is written that holds weights which have gone bad."""
         self.wrapped.eval()
         with torch.no_grad():
@@ -376,21 +341,3 @@ class _Run:
         if isinstance(outcome, QCapsNetsError):
             raise outcome
         return outcome  # type: ignore[return-value]  # None only if that is what it came to
-
-
-def _generator(
-    seed: int, purpose: str, index: int, device: torch.device | str = "cpu"
-) -> torch.Generator:
-    """Random numbers that depend on nothing but their purpose and place."""
-    return torch.Generator(device).manual_seed(_seed(seed, purpose, index))
-
-
-def _seed(seed: int, purpose: str, index: int) -> int:
-    """All of it in the low 32 bits, since PyTorch's generator on a CPU sees no others."""
-    return zlib.crc32(f"{seed} {purpose} {index}".encode())
-
-
-def fingerprint(images: ImageSet) -> str:
-    """A short name for exactly these images and labels."""
-    check = zlib.crc32(images.images.cpu().numpy().tobytes())
-    return f"{len(images)}-{zlib.crc32(images.labels.cpu().numpy().tobytes(), check):08x}"
