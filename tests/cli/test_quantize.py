@@ -87,7 +87,7 @@ def test_other_settings_need_another_folder(program: Program, learned: Path) -> 
         (("--budget", "1Mbit", "--tolerance", "0.2"), ("no unit", "pp")),
         (("--budget", "1Mbit", "--tolerance", "200%"), ("at most 100%",)),
         (("--budget", "1Mbit", "--rounding", "up"), ("rounding scheme 'up'", "nearest-even")),
-        (("--budget", "1Mbit", "--points", "best"), ("points", "mse, max, unit")),
+        (("--budget", "1Mbit", "--points", "best"), ("points", "output, mse, max, unit")),
         (("--budget", "1Mbit", "--mode", "slow"), ("mode", "literal")),
         (("--budget", "1Mbit", "--data", "none"), ("unknown dataset", "mnist-mini")),
     ],

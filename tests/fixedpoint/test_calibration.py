@@ -376,7 +376,9 @@ class TestUse:
             calibration.check(other)
 
     def test_unknown_points_or_site(self, calibration: Calibration) -> None:
-        with pytest.raises(FixedPointError, match="'kl' are unknown: choose one of mse, max, unit"):
+        with pytest.raises(
+            FixedPointError, match="'kl' are unknown: choose one of output, mse, max, unit"
+        ):
             calibration.format("conv.weights", 6, signed=True, points="kl")  # type: ignore[arg-type]
         with pytest.raises(FixedPointError, match=r"knows nothing of dense\.weights"):
             calibration.format("dense.weights", 6, signed=True, points="mse")

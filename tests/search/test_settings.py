@@ -52,7 +52,7 @@ def test_a_tolerance_means_the_decimal_number(
         ({"roundings": ("nearest", "nearest")}, "given twice"),
         ({"mode": "slow"}, "mode is 'slow': choose one of fast, literal"),
         ({"search_split": "train"}, "search_split is 'train': choose one of validation, test"),
-        ({"points": "best"}, "points is 'best': choose one of mse, max, unit"),
+        ({"points": "best"}, "points is 'best': choose one of output, mse, max, unit"),
         ({"granularity": "net"}, "granularity is 'net': choose one of block, layer"),
         ({"calibration_images": 0}, "calibration_images is 0"),
         ({"seed": -1}, "seed is -1"),

@@ -125,7 +125,7 @@ def test_every_search_and_every_sweep_is_there(folder: Path, made: Path) -> None
     wanted = read_wanted(made / "zoo" / "results.toml")
     files = {curve.file for curve in curves(wanted.networks[0], wanted)}
     assert {path.name for path in (folder / "sweeps").iterdir()} == files
-    assert len(files) == 2 * (3 + 2) + 2
+    assert len(files) == 3 * (3 + 2) + 2
 
 
 def test_an_interrupted_table_is_that_of_one_go(made: Path, folder: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from qcapsnets.training import accuracy
 from tools import zoo
 
 LOOSE = ("--tolerance", "20%", "--budget", "180kbit", "--rounding", "nearest")
-QUICK = ("--workers", "1", "--calibration-images", "60", "--no-download")
+QUICK = ("--workers", "1", "--calibration-images", "60", "--points", "mse", "--no-download")
 
 
 @pytest.fixture(scope="session")

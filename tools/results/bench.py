@@ -25,8 +25,9 @@ SHARED, VERDICTS = "shared", "verdicts"
 
 
 def folder_of(network: Network, wanted: Wanted, results: Path, model: CapsNet) -> Path:
-    """Runs of other weights, or on other images, are left alone in folders of their own."""
-    return results / f"{network.name}-{fingerprint(model)[:8]}-{wanted.search_images}"
+    """Runs of other weights, images or binary points are left alone in folders of their own."""
+    parts = network.name, fingerprint(model)[:8], wanted.search_images, wanted.search_points
+    return results / "-".join(map(str, parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +56,10 @@ class Bench:
     @cached_property
     def _shared(self) -> tuple[Reference, Calibration]:
         train = _first(self.splits.train, self.wanted.calibration_images)
+        tuned = "output" in (self.wanted.search_points, *self.wanted.points)
         with locked(self.folder / SHARED):
-            shared = Shared(self.folder / SHARED, self.model, self.splits.validation, train)
+            images = self.splits.validation
+            shared = Shared(self.folder / SHARED, self.model, images, train, tuned)
             reference = shared.reference()
             return reference, shared.claim(reference)
 
@@ -91,7 +94,7 @@ class Bench:
         run(
             self.model,
             self.splits,
-            search.settings(self.parameters, self.wanted.calibration_images),
+            search.settings(self.parameters, self.wanted),
             folder,
             data_name=self.network.data,
             executor=Processes(workers),

@@ -22,6 +22,7 @@ NAMES = {
     "unit": "one integer bit (unit)",
     "mse": "calibrated (mse)",
     "max": "calibrated (max)",
+    "output": "calibrated (output)",
 }
 
 

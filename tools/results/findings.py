@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from tools.results.sweeps import RANDOM, Curve, Swept, Vary
 
+from qcapsnets.fixedpoint.calibration import Points
+
 LOST = 0.002
 """The share of the float accuracy that a wordlength may lose and still count as enough."""
 
@@ -42,7 +44,7 @@ def panels(swept: Iterable[Swept]) -> list[Panel]:
     uniform = [s for s in swept if s.curve.vary == "uniform"]
     return [
         _panel(points, [s for s in uniform if s.curve.points == points])
-        for points in ("unit", "mse", "max")
+        for points in ("unit", "mse", "max", "output")
         if any(s.curve.points == points for s in uniform)
     ]
 
@@ -71,9 +73,9 @@ def line(swept: list[Swept]) -> Line:
     )
 
 
-def varied(swept: Iterable[Swept], vary: Vary) -> Swept | None:
+def varied(swept: Iterable[Swept], vary: Vary, points: Points) -> Swept | None:
     """The sweep of the routing arrays, or of all other activations."""
-    return next((s for s in swept if s.curve == Curve(vary)), None)
+    return next((s for s in swept if s.curve == Curve(vary, points=points)), None)
 
 
 def shortest_enough(accuracies: dict[int, float], float_accuracy: float) -> int | None:
@@ -88,7 +90,11 @@ def shortest_enough(accuracies: dict[int, float], float_accuracy: float) -> int 
 
 def rounding_words(panel: Panel) -> str:
     """Whether truncation and rounding to nearest are the same, and how much chance matters."""
-    named = {"unit": "one integer bit (`unit`)", "mse": "calibrated binary points (`mse`)"}
+    named = {
+        "unit": "one integer bit (`unit`)",
+        "mse": "calibrated binary points of the least squared error (`mse`)",
+        "output": "those that the answers lose least by (`output`, the default)",
+    }
     sentences = [f"With {named.get(panel.points, f'binary points by `{panel.points}`')}:"]
     cut, nearest, random = (panel.line(n) for n in ("truncation", "nearest", RANDOM))
     if cut is not None and nearest is not None:

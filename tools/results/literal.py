@@ -102,7 +102,7 @@ def write_costs(bench: Bench, search: Search) -> None:
     path = bench.folder / search.folder / FILE
     if search.mode == "literal" or path.exists():
         return
-    settings = search.settings(bench.parameters, bench.wanted.calibration_images)
+    settings = search.settings(bench.parameters, bench.wanted)
     costs = {}
     for rounding in search.roundings:
         job = bench.job(settings, rounding)

@@ -114,8 +114,8 @@ def read_section(network: Network, wanted: Wanted, results: Path) -> Section | N
         network=network,
         runs=runs,
         panels=panels(swept),
-        routing=varied(swept, "routing"),
-        activation=varied(swept, "activation"),
+        routing=varied(swept, "routing", wanted.search_points),
+        activation=varied(swept, "activation", wanted.search_points),
         published=published(network.published),
     )
 

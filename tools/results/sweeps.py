@@ -71,8 +71,8 @@ def curves(network: Network, wanted: Wanted) -> Iterator[Curve]:
                 for seed in range(wanted.seeds if rounding == RANDOM else 1):
                     yield Curve("uniform", rounding, points, seed)
     if network.routing_sweep:
-        yield Curve("routing")
-        yield Curve("activation")
+        yield Curve("routing", points=wanted.search_points)
+        yield Curve("activation", points=wanted.search_points)
 
 
 def swept_already(bench: Bench, curve: Curve) -> bool:

@@ -44,6 +44,7 @@ class Wanted:
     search_images: int = 5000
     sweep_images: int = 2000
     calibration_images: int = 500
+    search_points: Points = "output"
     tolerances: tuple[str, ...] = ("0.1%", "0.2%", "0.5%", "1%")
     budgets: tuple[int, ...] = (4, 6, 8, 10, 12, 16)
     all_schemes_tolerance: str = "0.2%"
@@ -51,7 +52,7 @@ class Wanted:
     all_layers_budgets: tuple[int, ...] = (4,)
     """Searched again, by rounding to nearest, with the first layer's activations shortened too."""
     wordlengths: tuple[int, ...] = (8, 7, 6, 5, 4, 3, 2)
-    points: tuple[Points, ...] = ("unit", "mse")
+    points: tuple[Points, ...] = ("unit", "mse", "output")
     seeds: int = 5
 
     def searches(self, network: Network) -> Iterator["Search"]:
@@ -104,15 +105,16 @@ class Search:
             return FLOAT_BITS * parameters // int(self.budget.removeprefix("1/"))
         return units.memory(self.budget)
 
-    def settings(self, parameters: int, calibration_images: int) -> Settings:
+    def settings(self, parameters: int, wanted: Wanted) -> Settings:
         """What the search itself is told."""
         return Settings(
             tolerance=units.tolerance(self.tolerance),
             budget=self.bits(parameters),
             roundings=self.roundings,
+            points=wanted.search_points,
             mode=self.mode,
             strategy=self.strategy,
-            calibration_images=calibration_images,
+            calibration_images=wanted.calibration_images,
         )
 
 

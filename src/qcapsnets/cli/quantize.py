@@ -45,7 +45,7 @@ class QuantizeSettings:
     tolerance: str = "0.2%"
     budget: str = ""
     rounding: str = ALL
-    points: str = "mse"
+    points: str = "output"
     granularity: str = "block"
     strategy: str = "paper"
     mode: str = "fast"
@@ -73,7 +73,9 @@ def command(
     rounding: Annotated[
         str | None, _option("rounding", "Schemes, separated by commas, or all.")
     ] = None,
-    points: Annotated[str | None, _option("points", "Binary points: mse, max or unit.")] = None,
+    points: Annotated[
+        str | None, _option("points", "Binary points: output, mse, max or unit.")
+    ] = None,
     granularity: Annotated[str | None, _option("granularity", "block or layer.")] = None,
     strategy: Annotated[
         str | None, _option("strategy", "paper, or all-layers: the first one's activations too.")
@@ -188,6 +190,7 @@ def carry_out(
             data_name=found.data,
             executor=Processes(workers),
             observe=_Watch(len(settings.roundings), report),
+            tuning=lambda site, done, of: report.at(0, 1, f"binary points, {done} of {of}: {site}"),
         )
     for warning in result.warnings:
         output.say(f"warning: {warning}")

@@ -30,7 +30,7 @@ CLIPPED_BITS = 8
 PIECE = 1 << 16
 """How many numbers are counted at a time, so that what that takes stays in the cache."""
 
-Points = Literal["mse", "max", "unit"]
+Points = Literal["output", "mse", "max", "unit"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Statistics:
     counts: Tensor
 
     def best(self, wordlength: int, *, signed: bool, points: Points) -> FixedPoint:
-        """The format of this wordlength that suits the numbers."""
+        """The format of this wordlength that suits the numbers (by `mse`, `max` or `unit`)."""
         if points == "unit":
             return FixedPoint(wordlength, wordlength - signed, signed)
         covering = self._covering(wordlength, signed)
@@ -151,11 +151,16 @@ class Recorder(Storage):
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Statistics by site, and the network that they belong to."""
+    """Statistics by site, and the network that they belong to.
+
+    `fractions` are the binary points by site and wordlength for `output`, once they are tuned
+    (`qcapsnets.fixedpoint.tuning`); wordlengths that are not in it are as for `mse`.
+    """
 
     model: str
     images: int
     sites: dict[str, Statistics]
+    fractions: dict[str, dict[int, int]] | None = None
     _chosen: dict[Any, FixedPoint] = field(default_factory=dict, init=False, repr=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Calibration":
@@ -187,8 +192,21 @@ class Calibration:
                 f"the calibration knows nothing of {name}: record one of this network"
             )
         if key not in self._chosen:
-            self._chosen[key] = self.sites[name].best(wordlength, signed=signed, points=points)
+            self._chosen[key] = self._choose(*key)
         return self._chosen[key]
+
+    def _choose(self, name: str, wordlength: int, signed: bool, points: Points) -> FixedPoint:
+        if points != "output":
+            return self.sites[name].best(wordlength, signed=signed, points=points)
+        if self.fractions is None:
+            raise FixedPointError(
+                "the calibration is not tuned for binary points by 'output': "
+                "pass it through tuned first, or choose mse, max or unit"
+            )
+        fraction = self.fractions.get(name, {}).get(wordlength)
+        if fraction is None:
+            return self.sites[name].best(wordlength, signed=signed, points="mse")
+        return FixedPoint(wordlength, fraction, signed)
 
     def check(self, model: CapsNet) -> None:
         """A calibration of another network is an error."""
@@ -201,7 +219,12 @@ class Calibration:
     def save(self, path: Path) -> None:
         """Write it, with the fingerprint of its network."""
         extremes = {name: [s.low, s.high] for name, s in self.sites.items()}
-        header = {"calibration": self.model, "images": self.images, "extremes": extremes}
+        header = {
+            "calibration": self.model,
+            "images": self.images,
+            "extremes": extremes,
+            "fractions": self.fractions,
+        }
         tensors = {name: s.counts for name, s in self.sites.items()}
         write_tensors(path, TensorFile(tensors, header), FixedPointError)
 
@@ -216,14 +239,25 @@ class Calibration:
                 for name, counts in file.tensors.items()
             }
             model, images = str(file.header["calibration"]), int(file.header["images"])
-        except (KeyError, TypeError, ValueError, IndexError):
+            fractions = _fractions(file.header.get("fractions"))
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError):
             raise FixedPointError(f"{path} holds no calibration: record one") from None
         for name, statistics in sites.items():
             if statistics.counts.shape != (BINS,) or statistics.counts.dtype != torch.int64:
                 raise FixedPointError(
                     f"{path} has another kind of histogram at {name}: record a new calibration"
                 )
-        return cls(model, images, sites)
+        return cls(model, images, sites, fractions)
+
+
+def _fractions(header: dict[str, dict[str, int]] | None) -> dict[str, dict[int, int]] | None:
+    """JSON has no numbers as keys."""
+    if header is None:
+        return None
+    return {
+        name: {int(wordlength): int(fraction) for wordlength, fraction in tuned.items()}
+        for name, tuned in header.items()
+    }
 
 
 def _recorder(name: str, site: Site) -> Recorder | None:

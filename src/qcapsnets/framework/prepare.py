@@ -7,6 +7,7 @@ from qcapsnets.data import ImageSet, Splits
 from qcapsnets.errors import SearchError
 from qcapsnets.evaluation import Reference, wilson
 from qcapsnets.fixedpoint.calibration import Calibration
+from qcapsnets.fixedpoint.tuning import Watch, tuned
 from qcapsnets.models import CapsNet
 from qcapsnets.models.weights import TensorFile, fingerprint, read_tensors, write_tensors
 from qcapsnets.search import Problem, Settings
@@ -69,6 +70,10 @@ class Shared:
     model: CapsNet
     images: ImageSet
     calibration: ImageSet
+    tuned: bool
+    """Whether binary points by `output` are wanted."""
+    watch: Watch | None = None
+    """Told how far their tuning is."""
 
     def reference(self) -> Reference:
         """The float network's answers in the folder, or new ones; those of another are refused."""
@@ -90,10 +95,13 @@ class Shared:
 
     def _calibrated(self) -> Calibration:
         path = self.folder / CALIBRATION
-        if path.exists():
-            return Calibration.load(path)
-        calibration = Calibration.record(self.model, self.calibration.images)
-        calibration.save(path)
+        images = self.calibration.images
+        known = Calibration.load(path) if path.exists() else None
+        calibration = known or Calibration.record(self.model, images)
+        if self.tuned and calibration.fractions is None:
+            calibration = tuned(calibration, self.model, images, watch=self.watch)
+        if calibration is not known:
+            calibration.save(path)
         return calibration
 
     def _identity(self) -> dict[str, str]:

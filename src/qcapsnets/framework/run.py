@@ -25,6 +25,7 @@ from qcapsnets.export.packed import save_packed
 from qcapsnets.files import discard_leftovers, write_atomically
 from qcapsnets.fixedpoint.plan import Plan
 from qcapsnets.fixedpoint.quantize import formats_of, inexact_sites, quantize
+from qcapsnets.fixedpoint.tuning import Watch
 from qcapsnets.framework.prepare import (
     Shared,
     calibration_images,
@@ -66,18 +67,20 @@ def run(
     data_name: str = "unnamed",
     executor: Executor | None = None,
     observe: Callable[[Event], None] | None = None,
+    tuning: Watch | None = None,
     warn: Callable[[str], None] | None = None,
     verdicts: Path | None = None,
 ) -> Result:
     """Search wordlengths for a trained network; an interrupted run in the folder goes on.
 
-    `observe` is told of every batch of images, `warn` of what a user should know beforehand.
+    `tuning` is told of every site whose binary points are chosen, then `observe` of every batch
+    of images; `warn` of what a user should know beforehand.
     Runs that are given the same folder of `verdicts` evaluate no plan twice between them.
     """
     with locked(folder):
         for place in (folder, folder / MODELS):
             discard_leftovers(place)
-        framework = _Framework(model, splits, settings, folder, data_name, verdicts)
+        framework = _Framework(model, splits, settings, folder, data_name, verdicts, tuning)
         if warn is not None:
             for warning in framework.warnings:
                 warn(warning)
@@ -99,13 +102,15 @@ class _Framework:
         folder: Path,
         data_name: str,
         verdicts: Path | None,
+        tuning: Watch | None,
     ) -> None:
         self.model, self.splits, self.settings = model.eval(), splits, settings
         self.folder, self.data_name, self.verdicts = folder, data_name, verdicts
         strategies[settings.strategy]  # an unknown one is an error before anything is computed
         self.images: ImageSet = getattr(splits, settings.search_split)
         check_data(model, self.images, settings.search_split)
-        shared = Shared(folder, model, self.images, calibration_images(splits, settings))
+        calibrating, tuned = calibration_images(splits, settings), settings.points == "output"
+        shared = Shared(folder, model, self.images, calibrating, tuned, tuning)
         self.reference = shared.reference()
         check_reference(self.reference, self.images)
         self.problem = Problem.of(model, settings, self.reference.correct, len(self.images))

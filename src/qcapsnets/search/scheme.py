@@ -1,6 +1,7 @@
 """One run of a strategy for one rounding scheme: the unit that is spread over processes."""
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -108,4 +109,6 @@ def calibration_fingerprint(calibration: Calibration) -> str:
     for name, seen in sorted(calibration.sites.items()):
         digest.update(f"{name} {seen.low} {seen.high}".encode())
         digest.update(seen.counts.numpy().tobytes())
+    if calibration.fractions is not None:
+        digest.update(json.dumps(calibration.fractions, sort_keys=True).encode())
     return digest.hexdigest()[:16]

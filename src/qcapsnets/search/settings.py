@@ -65,7 +65,7 @@ class Settings:
     tolerance: Tolerance
     budget: int
     roundings: tuple[str, ...] = ("truncation", "nearest", "nearest-even", "stochastic")
-    points: Points = "mse"
+    points: Points = "output"
     granularity: Granularity = "block"
     strategy: str = "paper"
     mode: Mode = "fast"
