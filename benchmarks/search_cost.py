@@ -140,7 +140,7 @@ def compare(
             spent = {}
             modes: tuple[Mode, ...] = ("literal", "fast")
             for mode in modes:
-                settings = Settings(Tolerance(tolerance), budget, mode=mode)
+                settings = Settings(Tolerance(tolerance), budget, points="mse", mode=mode)
                 job = Job(
                     model,
                     images,
