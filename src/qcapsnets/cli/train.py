@@ -115,8 +115,7 @@ def command(
         typer.Option("--option", help="Of the network, as name=value; may be repeated."),
     ] = None,
     start: Annotated[
-        str | None,
-        _option("start", "A run folder or weights to begin with.", "a fresh network"),
+        str | None, _option("start", "A run folder or weights to begin with.", "a fresh network")
     ] = None,
     checkpoint_every: Annotated[int | None, _option("checkpoint_every", "In steps.")] = None,
     device: Annotated[str | None, _option("device", "auto, cpu, cuda, mps, ...")] = None,
