@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LARGEST = 12.0
-TICKS = (-90, -50, -20, -10, -5, -2, -1, -0.5, -0.2, 0, 0.2, 0.5)
+TICKS = (-90, -30, -10, -5, -2, -1, -0.5, -0.2, 0, 0.2, 0.5)
 MARKERS = {"truncation": "v", "nearest": "o", "nearest-even": "s", "stochastic": "D"}
 NAMES = {
     "unit": "one integer bit (unit)",
