@@ -3,8 +3,9 @@
 The least squared error at a site takes the errors there for independent. Those of rounding nearly
 are, and cancel in the sums that follow; those of clipping all point the same way, and add up over
 thousands of products. So each site by itself is rounded in the float network, and the binary point
-is moved from where the squared error is least, towards where the lengths of the class capsules
-change less, until they do not. Only short wordlengths are worth it: long ones lose nothing.
+is moved from where the squared error is least to where the lengths of the class capsules change
+least. Wordlengths that lose next to nothing are left alone: most long ones are, but not those of a
+batch norm, whose factors for channels that hardly ever fire are huge.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,10 +21,15 @@ from qcapsnets.fixedpoint.format import FRACTIONS, FixedPoint
 from qcapsnets.fixedpoint.prepare import prepared
 from qcapsnets.models import FLOAT, CapsNet, Kind, Site, Storage, lengths, sites_of
 
-WORDLENGTHS = range(2, 8)
+WORDLENGTHS = range(2, 11)
 """Those that are tuned; longer ones take the binary point of the least squared error."""
+LITTLE = 0.001
+"""A change of the class capsules' lengths (root mean square; they are below 1) that is let be."""
 IMAGES = 16
 """Of the calibration images: differences between binary points are large and systematic."""
+PATIENCE = 2
+"""Binary points in a row that are no better before a direction is given up: a constant background
+may happen to round well or badly, so the best is not always beside the next best."""
 SITES = frozenset({Kind.WEIGHT, Kind.ACTIVATION, Kind.ROUTING})
 
 Watch = Callable[[str, int, int], None]
@@ -74,9 +80,10 @@ def _sites(model: CapsNet, layer: str) -> Iterator[tuple[str, Site]]:
 
 
 def _loss(rest: nn.Sequential, x: Tensor) -> Callable[[], float]:
-    """How far the lengths of the class capsules are from those of the float network."""
+    """How much the lengths of the class capsules differ from the float network's, at the root mean
+    square."""
     expected = lengths(rest(x))
-    return lambda: float((lengths(rest(x)) - expected).square().sum(dtype=torch.float64))
+    return lambda: float((lengths(rest(x)) - expected).square().mean(dtype=torch.float64).sqrt())
 
 
 def _tune(
@@ -90,7 +97,7 @@ def _tune(
 
     try:
         return {
-            wordlength: _descend(
+            wordlength: best_around(
                 calibration.format(name, wordlength, signed=site.signed, points="mse"), lost
             ).fraction
             for wordlength in WORDLENGTHS
@@ -99,15 +106,16 @@ def _tune(
         site.storage = FLOAT
 
 
-def _descend(start: FixedPoint, lost: Callable[[FixedPoint], float]) -> FixedPoint:
-    """Coarser as long as less is lost; if that never is so, finer."""
+def best_around(start: FixedPoint, lost: Callable[[FixedPoint], float]) -> FixedPoint:
+    """Of the binary points around the start, the one that loses least."""
     best, least = start, lost(start)
+    if least <= LITTLE:
+        return start
     for direction in (-1, 1):
-        while (fraction := best.fraction + direction) in FRACTIONS:
-            candidate = replace(best, fraction=fraction)
-            if not (loss := lost(candidate)) < least:
-                break
-            best, least = candidate, loss
-        if best != start:
-            break
+        candidate, waited = start, 0
+        while waited < PATIENCE and (fraction := candidate.fraction + direction) in FRACTIONS:
+            candidate = replace(candidate, fraction=fraction)
+            loss, waited = lost(candidate), waited + 1
+            if loss < least:
+                best, least, waited = candidate, loss, 0
     return best
