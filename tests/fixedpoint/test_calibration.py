@@ -75,7 +75,7 @@ def squared_error(x: Tensor, format: FixedPoint) -> float:
 class TestBest:
     @settings(deadline=None, max_examples=150)
     @given(
-        st.integers(2, 10),
+        st.integers(2, 10),  # of longer words one number may decide, known only by its bin
         st.booleans(),
         st.sampled_from(["normal", "uniform", "laplace", "skewed"]),
         st.floats(-12, 12),
@@ -84,10 +84,7 @@ class TestBest:
     def test_mse_is_that_of_a_search_over_the_numbers(
         self, wordlength: int, signed: bool, kind: str, magnitude: float, seed: int
     ) -> None:
-        """The error of the choice is the least error there is, but for the width of the bins.
-
-        Of longer words a single number may decide, and all that is known of it is its bin.
-        """
+        """The error of the choice is the least error there is, but for the width of the bins."""
         x = numbers(kind, seed) * 2.0**magnitude
         x = x if signed else x.abs()
         chosen = seen(x).best(wordlength, signed=signed, points="mse")
