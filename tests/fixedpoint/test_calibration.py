@@ -75,7 +75,7 @@ def squared_error(x: Tensor, format: FixedPoint) -> float:
 class TestBest:
     @settings(deadline=None, max_examples=150)
     @given(
-        st.integers(2, 10),  # of longer words one number may decide, known only by its bin
+        st.integers(2, 20),
         st.booleans(),
         st.sampled_from(["normal", "uniform", "laplace", "skewed"]),
         st.floats(-12, 12),

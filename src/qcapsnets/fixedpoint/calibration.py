@@ -74,11 +74,20 @@ class Statistics:
             FixedPoint(covering.wordlength, fraction, covering.signed)
             for fraction in range(covering.fraction, last + 1)
         ]
-        used = self.counts.nonzero().flatten()
-        counts = self.counts[used].double()
-        starts, ends = (edge[used] for edge in edges())
+        starts, ends, counts = self._spans()
         errors = [float((_error(starts, ends, c) * counts).sum()) for c in candidates]
         return candidates[errors.index(min(errors))]
+
+    def _spans(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Where the numbers lie, by rising magnitude from and to, and how many: the extremes, which
+        are known exactly and may decide alone whether to clip, and the bins of all the others."""
+        extremes = torch.tensor([self.low, self.high], dtype=torch.float64)
+        others = (self.counts - histogram(extremes)).clamp(min=0)
+        used = others.nonzero().flatten()
+        least, largest = (edge[used] for edge in edges())
+        starts = torch.cat([least, extremes])
+        ends = torch.cat([largest.clamp(self.low, self.high), extremes])
+        return starts, ends, torch.cat([others[used].double(), torch.ones(2)])
 
 
 @lru_cache(maxsize=1)
@@ -92,12 +101,12 @@ def edges() -> tuple[Tensor, Tensor]:
 
 
 def _error(starts: Tensor, ends: Tensor, format: FixedPoint) -> Tensor:
-    """Mean squared error of numbers, even over each bin, rounded to a format and clipped."""
+    """Mean squared error of numbers, even over each span, rounded to a format and clipped."""
     largest = torch.where(ends < 0, -float(format.min_code), float(format.max_code))
     start, end = starts.abs() / format.step, ends.abs() / format.step
     total = _total_error(end, largest) - _total_error(start, largest)
-    mean = total / (end - start).clamp(min=torch.finfo(torch.float64).tiny)
-    return mean * format.step**2
+    of_one = (end - torch.minimum(end.round(), largest)) ** 2
+    return torch.where(end > start, total / (end - start), of_one) * format.step**2
 
 
 def _total_error(x: Tensor, largest: Tensor) -> Tensor:
