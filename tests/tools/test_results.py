@@ -17,8 +17,9 @@ import torch
 from tools.results import findings, literal
 from tools.results.__main__ import main
 from tools.results.bench import Bench
-from tools.results.page import published, read_section, write_page
+from tools.results.page import write_page
 from tools.results.rows import Run
+from tools.results.section import published, read_section
 from tools.results.sweeps import Curve, Swept, curves, read_sweeps
 from tools.results.wanted import Network, Search, Wanted, read_wanted
 
