@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from tools.results.quotes import quoted
 from tools.results.rows import bits, routing
 from tools.results.section import DASH, Section, passes, read_section
 from tools.results.wanted import Wanted
@@ -51,6 +52,7 @@ def write_page(wanted: Wanted, results: Path, docs: Path, findings: Path) -> lis
     found = (read_section(network, wanted, results) for network in wanted.networks)
     sections = [section for section in found if section is not None]
     words = findings.read_text(encoding="utf-8").strip() if findings.exists() else ""
+    words = quoted(words, sections)
     for section in sections:
         for name, svg in section.figures().items():
             write_atomically(docs / FIGURES / name, svg, ReportError)
