@@ -1,5 +1,6 @@
 """`qcapsnets train`: a run folder, settings from three places, and going on after Ctrl-C."""
 
+import json
 import shutil
 import signal
 import tomllib
@@ -11,7 +12,8 @@ from tests.cli.conftest import FAST, TRAIN, Program, refused
 
 from qcapsnets.cli import runs
 from qcapsnets.cli import train as train_command
-from qcapsnets.cli.train import MAY_CHANGE, TrainSettings, recipe_of
+from qcapsnets.cli.train import MAY_CHANGE, TrainSettings, augmentation_of, recipe_of
+from qcapsnets.data import Augmentation
 from qcapsnets.errors import TrainingError
 from qcapsnets.models import CapsNet, build, models
 from qcapsnets.models.weights import load_model
@@ -22,6 +24,12 @@ def test_defaults_are_those_of_the_library() -> None:
     assert recipe_of(TrainSettings()) == Recipe()
     assert set(asdict(Recipe())) < set(asdict(TrainSettings()))
     assert set(asdict(TrainSettings())) > MAY_CHANGE
+
+
+def test_augmentation_is_that_of_the_data_set_but_for_what_is_given() -> None:
+    assert augmentation_of(TrainSettings(data="cifar10")) == Augmentation(5, 2.0, 0.5)
+    given = TrainSettings(data="cifar10", shift=2, rotate=0.0)
+    assert augmentation_of(given) == Augmentation(2, 0.0, 0.5)
 
 
 def test_names_of_files_are_those_of_the_library() -> None:
@@ -106,6 +114,17 @@ def test_options_of_the_network(program: Program, few_digits: None) -> None:
     model, _ = load_model(Path("runs/digits/model.safetensors"))
     assert model.options["primary_capsules"] == 2
     assert model.options["routing_bias"] is True
+
+
+def test_augmentation_by_flags(program: Program, few_digits: None) -> None:
+    flags = ("--epochs", "1", "--augment", "--shift", "1", "--flip", "0.25")
+    assert program(*TRAIN, *flags).code == 0
+    assert json.loads(Path("runs/digits/training.json").read_text())["augmentation"] == {
+        "shift": 1,
+        "rotate": 2.0,
+        "flip": 0.25,
+    }
+    refused(program("train", "runs/digits", "--shift", "2"), "with shift = 1, not 2")
 
 
 def test_a_network_that_takes_no_options(program: Program, few_digits: None) -> None:
@@ -195,6 +214,9 @@ def test_a_checkpoint_of_another_model(program: Program, trained: Path) -> None:
         (["--device", "abacus"], "cannot train on 1 x 'abacus'"),
         (["--precision", "vague"], "'vague'"),
         (["--settings", "none.toml"], "there is no settings file none.toml"),
+        (["--shift", "2"], "shift was given with --no-augment: leave one of them out"),
+        (["--augment", "--shift", "-1"], "shift = -1: give 0 pixels or more"),
+        (["--augment", "--flip", "2"], "flip = 2.0: give a probability, 0..1"),
         (["--start", "runs/none"], "there is no runs/none: give a run folder"),
     ],
 )

@@ -4,7 +4,7 @@ The folder keeps the settings, so that the name of the folder alone continues an
 training; other settings than those it was begun with are an error.
 """
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +29,7 @@ from qcapsnets.cli.settings import default, merge, pairs, read_settings, write_s
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-    from qcapsnets.data import Splits
+    from qcapsnets.data import Augmentation, Splits
     from qcapsnets.models import CapsNet
     from qcapsnets.training import Progress, Recipe, TrainingResult
 
@@ -38,6 +38,7 @@ EXAMPLE = example(
     "qcapsnets train runs/digits --model shallowcaps-small --data mnist-mini --epochs 1"
 )
 NO_DECODER = "none"
+AS_DATA = "as the data set says"
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,9 @@ class TrainSettings:
     decoder: str = "fully-connected"
     reconstruction: float = 0.0005
     augment: bool = True
+    shift: int | None = None
+    rotate: float | None = None
+    flip: float | None = None
     seed: int = 0
     validation: int | None = None
     size: int | None = None
@@ -103,9 +107,12 @@ def command(
         bool | None,
         typer.Option("--augment/--no-augment", help="Shift, turn and flip images, as the paper."),
     ] = None,
+    shift: Annotated[int | None, _option("shift", "At most, in pixels.", AS_DATA)] = None,
+    rotate: Annotated[float | None, _option("rotate", "At most, in degrees.", AS_DATA)] = None,
+    flip: Annotated[float | None, _option("flip", "Probability of a mirror image.", AS_DATA)] = None,
     seed: Annotated[int | None, _option("seed", "Of weights, order and augmentation.")] = None,
     validation: Annotated[
-        int | None, _option("validation", "Training images set apart.", "as the data set says")
+        int | None, _option("validation", "Training images set apart.", AS_DATA)
     ] = None,
     size: Annotated[
         int | None, _option("size", "Resize images to size x size.", "as they are")
@@ -173,10 +180,9 @@ def carry_out(
 
     `again` is the command that continues an interrupted training.
     """
-    from qcapsnets.data import datasets
     from qcapsnets.training import train
 
-    recipe = recipe_of(settings)
+    recipe, augmentation = recipe_of(settings), augmentation_of(settings)
     splits = load_splits(
         settings.data,
         output,
@@ -199,7 +205,7 @@ def carry_out(
             splits,
             recipe,
             run.folder,
-            augmentation=datasets[settings.data].augmentation,
+            augmentation=augmentation,
             fabric=fabric,
             observe=lambda progress: _report(progress, report),
         )
@@ -216,6 +222,17 @@ def recipe_of(settings: TrainSettings) -> "Recipe":
     if values["decoder"] == NO_DECODER:
         values["decoder"] = None
     return Recipe(**values)
+
+
+def augmentation_of(settings: TrainSettings) -> "Augmentation":
+    """How images are changed: as the data set says, but for what was given."""
+    from qcapsnets.data import datasets
+
+    given = {name: getattr(settings, name) for name in ("shift", "rotate", "flip")}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and not settings.augment:
+        raise CommandError(f"{', '.join(given)} was given with --no-augment: leave one of them out")
+    return replace(datasets[settings.data].augmentation, **given)
 
 
 def build_for(settings: TrainSettings, splits: "Splits") -> "CapsNet":
