@@ -58,13 +58,14 @@ def measured(model: CapsNet, found: Trained) -> dict[str, Any]:
 
 def story(run: Run) -> dict[str, Any]:
     """How a network was trained; also how the one was that its training began with."""
-    summary = json.loads((run.folder / SUMMARY).read_text())
+    summary, begun = json.loads((run.folder / SUMMARY).read_text()), run.trained_with()
     told = {
         "recipe": summary["recipe"],
         "augmentation": summary["augmentation"],
+        "precision": begun.get("precision"),
         "training": summary["result"],
     }
-    start = run.trained_with().get("start")
+    start = begun.get("start")
     return told if start is None else told | {"start": beginning(Path(start))}
 
 

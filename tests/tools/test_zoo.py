@@ -45,6 +45,7 @@ def test_the_file_and_what_it_says(
     assert facts["test"]["right"] == round(facts["test"]["accuracy"] * 1000)
     assert (facts["data"], facts["validation"], facts["seed"]) == ("mnist-mini", 1000, 0)
     assert (facts["recipe"]["epochs"], facts["recipe"]["learning_rate"]) == (2, 0.005)
+    assert facts["precision"] == "32-true"
 
 
 def test_it_is_quantized_straight_away(program: Program, kept: tuple[Path, dict[str, Any]]) -> None:
@@ -70,20 +71,21 @@ def test_without_the_full_set_a_part_of_it_is_taken_and_that_is_told(
     assert "may have been trained on its validation images" in words
 
 
-@pytest.mark.parametrize("told", ["story", "weights"])
+@pytest.mark.parametrize("given", ["folder", "file"])
 def test_it_tells_of_the_network_that_its_training_began_with(
-    learned: Path, kept: tuple[Path, dict[str, Any]], tmp_path: Path, told: str
+    learned: Path, kept: tuple[Path, dict[str, Any]], tmp_path: Path, given: str
 ) -> None:
     """A run folder is told of at length, a file by what is in it."""
     run = tmp_path / "run"
     shutil.copytree(learned, run)
     path, facts = kept
-    start = learned if told == "story" else path
+    start = learned if given == "folder" else path
     settings = (run / "settings.toml").read_text()
     (run / "settings.toml").write_text(settings.replace("[train]", f'[train]\nstart = "{start}"'))
     beginning = zoo.add(run, tmp_path / "digits.safetensors")["start"]
-    if told == "story":
-        assert beginning == {key: facts[key] for key in ("recipe", "augmentation", "training")}
+    if given == "folder":
+        told = ("recipe", "augmentation", "precision", "training")
+        assert beginning == {key: facts[key] for key in told}
     else:
         assert beginning == {"fingerprint": facts["fingerprint"]}
 
