@@ -227,6 +227,17 @@ def test_the_capsule_layer_of_deepcaps_sees_block3_then_block4() -> None:
     assert torch.equal(x, torch.cat([as_capsules(third), as_capsules(fourth)], dim=1))
 
 
+@pytest.mark.parametrize("name", ["deepcaps", "deepcaps-small"])
+def test_a_fresh_deepcaps_tells_images_apart_in_every_block(name: str) -> None:
+    """Squash shrinks short capsules quadratically: weights that are too small end all signals."""
+    torch.manual_seed(0)
+    x = torch.rand(8, 1, 28, 28)
+    with torch.no_grad():
+        for layer in layers_of(build(name)).values():
+            x = layer(x)
+            assert x.std(0).mean() > 0.05
+
+
 @pytest.mark.parametrize("size", [17, 21, 28, 32, 33, 64])
 @pytest.mark.parametrize(("channels", "classes"), [(1, 10), (3, 7)])
 def test_shallowcaps_of_other_sizes(size: int, channels: int, classes: int) -> None:

@@ -10,6 +10,7 @@ import torch
 from tests.networks import tiny
 from tests.training.runs import SHORT, metrics
 from torch import Tensor
+from torch.nn.utils import get_total_norm
 
 from qcapsnets.data import ImageSet, Splits
 from qcapsnets.models import CapsNet
@@ -107,6 +108,26 @@ def test_every_image_is_seen_once_an_epoch_in_another_order(
     assert not torch.equal(first, second)
     everything = sorted(few.train.images.flatten(1).tolist())
     assert sorted(first.tolist()) == sorted(second.tolist()) == everything
+
+
+@pytest.mark.parametrize("clip", [None, 0.01])
+def test_gradients_are_shortened_if_asked(
+    few: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clip: float | None
+) -> None:
+    norms: list[float] = []
+    update = loop._Run._update
+
+    def spy(run: Any, batch: Any) -> float:
+        loss = update(run, batch)
+        norms.append(float(get_total_norm([p.grad for p in run.objective.parameters()])))
+        return loss
+
+    monkeypatch.setattr(loop._Run, "_update", spy)
+    train(tiny(), few, replace(SHORT, clip=clip), tmp_path)
+    if clip is None:
+        assert min(norms) > 0.01
+    else:
+        assert norms == pytest.approx([clip] * len(norms), rel=1e-3)
 
 
 def test_a_training_does_not_disturb_other_random_numbers(few: Splits, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def test_the_margin_is_hardened_in_the_second_half() -> None:
         ("checkpoint_every", [0, None], "a whole number from 1 up"),
         ("learning_rate", [0, -1e-3, float("nan"), float("inf"), "1e-3", None], "over 0"),
         ("reconstruction", [-1e-9, float("nan"), "0"], "0 or over"),
+        ("clip", [0, -1.0, float("inf"), "1"], "over 0, or left out"),
         ("seed", [-1, 2**32, 0.0, None, "7"], "a whole number, 0..2\\^32-1"),
         ("augment", [1, "yes", None], "true or false"),
         ("schedule", ["cosine", None], "choose one of one-cycle, decay, constant"),

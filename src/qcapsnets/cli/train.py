@@ -58,6 +58,7 @@ class TrainSettings:
     shift: int | None = None
     rotate: float | None = None
     flip: float | None = None
+    clip: float | None = None
     seed: int = 0
     validation: int | None = None
     size: int | None = None
@@ -109,7 +110,8 @@ def command(
     ] = None,
     shift: Annotated[int | None, _option("shift", "At most, in pixels.", AS_DATA)] = None,
     rotate: Annotated[float | None, _option("rotate", "At most, in degrees.", AS_DATA)] = None,
-    flip: Annotated[float | None, _option("flip", "Probability of a mirror image.", AS_DATA)] = None,
+    flip: Annotated[float | None, _option("flip", "Share of mirror images.", AS_DATA)] = None,
+    clip: Annotated[float | None, _option("clip", "Largest norm of a gradient.", "none")] = None,
     seed: Annotated[int | None, _option("seed", "Of weights, order and augmentation.")] = None,
     validation: Annotated[
         int | None, _option("validation", "Training images set apart.", AS_DATA)

@@ -226,6 +226,10 @@ class _Run:
         value = self._checked(loss, f"at step {self.step + 1}: {ADVICE}")
         self.wrapped_optimizer.zero_grad()
         self.fabric.backward(loss)
+        if self.recipe.clip is not None:
+            self.fabric.clip_gradients(
+                self.wrapped, self.wrapped_optimizer, max_norm=self.recipe.clip
+            )
         self.wrapped_optimizer.step()
         self.seen += len(batch.labels)
         self.right += int(right)

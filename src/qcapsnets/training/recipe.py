@@ -29,6 +29,8 @@ class Recipe:
     decoder: str | None = "fully-connected"
     reconstruction: float = 0.0005
     augment: bool = True
+    clip: float | None = None
+    """The largest norm of a gradient; a longer one is shortened to it."""
     seed: int = 0
     checkpoint_every: int = 100
 
@@ -43,6 +45,8 @@ class Recipe:
             raise TrainingError(f"learning_rate is {self.learning_rate!r}: it must be over 0")
         if not (_finite(self.reconstruction) and self.reconstruction >= 0):
             raise TrainingError(f"reconstruction is {self.reconstruction!r}: it must be 0 or over")
+        if self.clip is not None and not (_finite(self.clip) and self.clip > 0):
+            raise TrainingError(f"clip is {self.clip!r}: it must be over 0, or left out")
         if type(self.augment) is not bool:
             raise TrainingError(f"augment is {self.augment!r}: it must be true or false")
         self._check_choice("schedule", get_args(Schedule))
