@@ -7,6 +7,8 @@ codes, positive and negative ones apart, and the largest codes that the other op
 Where a bound is too large, the sum is split: first into sums over fewer terms, which costs nothing
 but an addition in float64; then the other operand into two digits of half the bits; else float64
 does it all, exact up to 2^53. Beyond that a sum is inexact, and says so.
+
+Codes that fit bytes are convolved as such where that is faster (`byte_convolution`).
 """
 
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from qcapsnets.fixedpoint.byte_convolution import SIGNED, UNSIGNED, ByteCodes, by_bytes
 from qcapsnets.fixedpoint.format import FixedPoint
 from qcapsnets.fixedpoint.precision import full_precision, trusted
 from qcapsnets.models import Contraction
@@ -138,12 +141,14 @@ class Accumulation:
 
     `sizes` has the length of the partial sums in float32, for each digit of the other operand;
     without any, all is done in float64. `cut` is the value of one unit of the upper digit.
+    `bytes` says how both operands become bytes, if they fit.
     """
 
     sizes: tuple[int, ...]
     cut: float
     result: Range
     exact: bool
+    bytes: ByteCodes | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -153,9 +158,13 @@ class Accumulation:
 
 
 def accumulation(
-    contraction: Contraction, sums: Sums, other: Range, plus: Range | None
+    contraction: Contraction,
+    sums: Sums,
+    other: Range,
+    plus: Range | None,
+    own: Range | None = None,
 ) -> Accumulation:
-    """The cheapest exact way for these operands."""
+    """The cheapest exact way for these operands; `own` are the codes behind the `sums`."""
     total = Range(*sums.bounds(other, sums.length), sums.fraction + other.fraction)
     result = total if plus is None else total + plus
     exact = max(result.magnitude, total.magnitude) < FLOAT64
@@ -163,10 +172,17 @@ def accumulation(
         return Accumulation((), 0.0, result, exact)
     size = _part_size(sums, other)
     if size or not contraction.summed:
-        return Accumulation((size,) if size else (), 0.0, result, exact)
+        codes = None if own is None else _as_bytes(own, other)
+        return Accumulation((size,) if size else (), 0.0, result, exact, codes)
     base, upper, lower = other.digits()
     sizes = _part_size(sums, upper), _part_size(sums, lower)
     return Accumulation(sizes if all(sizes) else (), base * 2.0**-other.fraction, result, exact)
+
+
+def _as_bytes(own: Range, other: Range) -> ByteCodes | None:
+    signed = own.low in SIGNED and own.high in SIGNED
+    spread = other.low <= 0 <= other.high and other.high - other.low in UNSIGNED
+    return ByteCodes(own.fraction, other.fraction, -other.low) if signed and spread else None
 
 
 def addition(a: Range, b: Range) -> Accumulation:
@@ -209,7 +225,7 @@ def _in_parts(
     whole = len(how.sizes) == 1 and how.sizes[0] >= contraction.length(own)
     if whole and bias is not None and how.dtype == torch.float32:
         other = other.float()
-        return trusted(contraction, own, other).plus(own, other, bias.float())
+        return _operator(how, contraction, own, other).plus(own, other, bias.float())
     terms = _terms(how, contraction, own, other)
     total = next(terms).to(how.dtype)
     for term in terms:
@@ -222,7 +238,15 @@ def _terms(
 ) -> Iterator[Tensor]:
     for size, digit in zip(how.sizes, _digits(how, other), strict=True):
         for operands in contraction.parts(own, digit.float(), size):
-            yield trusted(contraction, *operands)(*operands)
+            yield _operator(how, contraction, *operands)(*operands)
+
+
+def _operator(
+    how: Accumulation, contraction: Contraction, own: Tensor, other: Tensor
+) -> Contraction:
+    """What computes it: bytes if they do, else floats that can be trusted."""
+    fast = None if how.bytes is None else by_bytes(how.bytes, contraction, own, other)
+    return fast or trusted(contraction, own, other)
 
 
 def _digits(how: Accumulation, other: Tensor) -> tuple[Tensor, ...]:

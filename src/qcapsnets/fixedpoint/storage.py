@@ -172,7 +172,7 @@ class Fixed(Known):
         key = contraction, own.shape[1:] if self.per_image else own.shape, ranges
         if key not in self.accumulations:
             sums = self.sums(contraction, own)
-            self.accumulations[key] = accumulation(contraction, sums, *ranges)
+            self.accumulations[key] = accumulation(contraction, sums, *ranges, self.range)
         self.used[contraction] = how = self.accumulations[key]
         if into is not None:
             into.storage = Known(how.result)
