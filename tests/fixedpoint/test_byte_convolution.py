@@ -113,6 +113,15 @@ def test_weights_that_change_are_packed_again() -> None:
     assert torch.equal(way(own, other), 2 * before)
 
 
+@needs_bytes
+def test_in_inference_mode() -> None:
+    with torch.inference_mode():
+        own, other = torch.ones(OWN), torch.ones(1, *OTHER)
+        way = by_bytes(UNSIGNED, Convolution(), own, other)
+        assert way is not None
+        assert float(way(own, other).max()) == 72
+
+
 def ways(own: Range, other: Range) -> ByteCodes | None:
     sums = Sums.of_codes(Convolution(), torch.ones(OWN), own.fraction)
     return accumulation(Convolution(), sums, other, None, own).bytes

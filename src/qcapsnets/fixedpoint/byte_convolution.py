@@ -55,7 +55,7 @@ class ByteConvolution(Contraction):
             2.0**-self.codes.other_fraction,
             self.codes.zero,
             self._packed(own, images),
-            torch.tensor([2.0**-self.codes.own_fraction]).expand(len(own)).contiguous(),
+            self._scales(own),
             torch.zeros(len(own), dtype=torch.int32),
             bias,
             *self._geometry,
@@ -74,9 +74,13 @@ class ByteConvolution(Contraction):
         stride, padding = self.convolution.stride, self.convolution.padding
         return [stride, stride], [padding, padding], [1, 1], 1
 
+    def _scales(self, own: Tensor) -> Tensor:
+        return torch.full((len(own),), 2.0**-self.codes.own_fraction)
+
     def _packed(self, own: Tensor, images: Tensor) -> Tensor:
         """The weights as bytes in oneDNN's order; those of the last plan are kept."""
-        key = self, images.shape[1:], own._version
+        version = 0 if own.is_inference() else own._version
+        key = self, images.shape[1:], version
         if _PACKED.get(own, (None, None))[0] != key:
             _PACKED[own] = key, self._pack(own, images)
         packed: Tensor = _PACKED[own][1]
@@ -85,7 +89,7 @@ class ByteConvolution(Contraction):
     def _pack(self, own: Tensor, images: Tensor) -> Tensor:
         packed: Tensor = torch.ops.onednn.qconv_prepack(
             own.mul(2.0**self.codes.own_fraction).to(torch.int8),
-            torch.tensor([2.0**-self.codes.own_fraction]).expand(len(own)).contiguous(),
+            self._scales(own),
             2.0**-self.codes.other_fraction,
             self.codes.zero,
             *self._geometry,
