@@ -21,7 +21,7 @@ from qcapsnets.fixedpoint.format import FRACTIONS, FixedPoint
 from qcapsnets.fixedpoint.prepare import prepared
 from qcapsnets.models import FLOAT, CapsNet, Kind, Site, Storage, lengths, sites_of
 
-WORDLENGTHS = range(2, 11)
+WORDLENGTHS = range(2, 17)
 """Those that are tuned; longer ones take the binary point of the least squared error."""
 LITTLE = 0.001
 """A change of the class capsules' lengths (root mean square; they are below 1) that is let be."""
