@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -150,9 +151,9 @@ def test_what_is_left_to_floats() -> None:
 class Faulty:
     """Operators of a machine that adds pairs of products in 16 bits."""
 
-    def __init__(self, onednn: object) -> None:
-        self.qconv_prepack = onednn.qconv_prepack  # type: ignore[attr-defined]
-        self._pointwise = onednn.qconv2d_pointwise  # type: ignore[attr-defined]
+    def __init__(self, onednn: Any) -> None:
+        self.qconv_prepack = onednn.qconv_prepack
+        self._pointwise = onednn.qconv2d_pointwise
 
     def qconv2d_pointwise(self, *arguments: object) -> Tensor:
         sums: Tensor = self._pointwise(*arguments)
