@@ -16,7 +16,7 @@ from qcapsnets.fixedpoint.byte_convolution import (
     adds_exactly,
     by_bytes,
 )
-from qcapsnets.fixedpoint.exact import Range, Sums, accumulate, accumulation
+from qcapsnets.fixedpoint.exact import Accumulation, Range, Split, Sums, accumulate, accumulation
 from qcapsnets.models import Agree, Convolution, SharedConvolution
 
 OWN, OTHER = torch.Size([16, 8, 3, 3]), torch.Size([8, 6, 6])
@@ -123,20 +123,97 @@ def test_in_inference_mode() -> None:
         assert float(way(own, other).max()) == 72
 
 
-def ways(own: Range, other: Range) -> ByteCodes | None:
+def codes(own: Range, other: Range) -> tuple[ByteCodes, ...]:
     sums = Sums.of_codes(Convolution(), torch.ones(OWN), own.fraction)
-    return accumulation(Convolution(), sums, other, None, own).bytes
+    how = accumulation(Convolution(), sums, other, None, own)
+    return () if how.in_bytes is None else how.in_bytes.codes
 
 
 def test_which_codes_are_bytes() -> None:
     weights, byte = Range(-128, 127, 3), Range(0, 255, 5)
-    assert ways(weights, byte) == ByteCodes(3, 5, 0)
-    assert ways(weights, Range(-128, 127, 5)) == ByteCodes(3, 5, 128)
-    assert ways(weights, Range(-64, 63, 5)) == ByteCodes(3, 5, 64)
-    assert ways(Range(-129, 0, 3), byte) is None
-    assert ways(Range(0, 128, 3), byte) is None
-    assert ways(weights, Range(0, 256, 5)) is None
-    assert ways(weights, Range(1, 200, 5)) is None
+    assert codes(weights, byte) == (ByteCodes(3, 5, 0),)
+    assert codes(weights, Range(-128, 127, 5)) == (ByteCodes(3, 5, 128),)
+    assert codes(weights, Range(-64, 63, 5)) == (ByteCodes(3, 5, 64),)
+    assert codes(Range(-129, 0, 3), byte) == ()
+    assert codes(Range(0, 128, 3), byte) == ()
+    assert codes(weights, Range(0, 256, 5)) == ()
+    assert codes(weights, Range(1, 200, 5)) == ()
+
+
+WEIGHTS = integers(80, 127, 8, 64, 3, 3, seed=7)
+
+
+def in_digits(other: Range, weights: Tensor = WEIGHTS) -> Accumulation:
+    sums = Sums.of_codes(Convolution(), weights, 3)
+    low, high = (int(extreme) for extreme in weights.aminmax())
+    return accumulation(Convolution(), sums, other, None, Range(low, high, 3))
+
+
+def test_longer_codes_are_two_bytes_where_floats_would_take_several_sums() -> None:
+    unsigned, signed = in_digits(Range(0, 4095, 5)), in_digits(Range(-2048, 2047, 5))
+    assert unsigned.in_bytes == Split((64, 64), 2.0, (ByteCodes(3, -1, 0), ByteCodes(3, 5, 0)))
+    assert signed.in_bytes == Split((64, 64), 2.0, (ByteCodes(3, -1, 32), ByteCodes(3, 5, 0)))
+    assert unsigned.split == Split((4,))
+    assert signed.split == Split((8,))
+    assert in_digits(Range(0, 65535, 5)).in_bytes is not None
+    assert in_digits(Range(0, 65536, 5)).in_bytes is None
+    assert in_digits(Range(0, 4095, 5), WEIGHTS + 1).in_bytes is None
+    short = in_digits(Range(0, 4095, 5), WEIGHTS // 64)
+    assert short.split == Split((64,))
+    assert short.in_bytes is None
+
+
+@given(
+    bits=st.integers(9, 16),
+    signed=st.booleans(),
+    channels=st.sampled_from([4, 32, 64]),
+    fractions=st.tuples(st.integers(-4, 20), st.integers(-4, 20)),
+    extreme=st.booleans(),
+    seed=st.integers(0, 2**20),
+)
+def test_sums_of_two_bytes_are_those_of_integers(
+    bits: int,
+    signed: bool,
+    channels: int,
+    fractions: tuple[int, int],
+    extreme: bool,
+    seed: int,
+) -> None:
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    own = integers(100 if extreme else -128, 127, 5, channels, 3, 3, seed=seed)
+    other = integers(high - 9 if extreme else low, high, 2, channels, 4, 5, seed=seed + 1)
+    bias = integers(-1000, 1000, 5, 1, 1, seed=seed + 2)
+    sums = Sums.of_codes(Convolution(1, 1), own, fractions[0])
+    weights = Range(int(own.min()), int(own.max()), fractions[0])
+    how = accumulation(
+        Convolution(1, 1), sums, Range(low, high, fractions[1]), Range(-1000, 1000, 0), weights
+    )
+    scales = [2.0**-f for f in fractions]
+    scale = scales[0] * scales[1]
+    operands = (own * scales[0]).float(), (other * scales[1]).float()
+    result = accumulate(how, Convolution(1, 1), *operands, bias.double() * scale)
+    assert result.dtype == how.dtype
+    expected = oracle(Convolution(1, 1), own, other, bias.flatten())
+    assert torch.equal(result.double() / scale, expected)
+
+
+@needs_bytes
+def test_weights_are_packed_once_for_both_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = []
+    pack = ByteConvolution._pack
+
+    def counted(self: ByteConvolution, *operands: Tensor) -> Tensor:
+        packed.append(self.codes)
+        return pack(self, *operands)
+
+    how, own, other = in_digits(Range(0, 4095, 0)), WEIGHTS / 8, torch.ones(1, 64, 5, 5)
+    accumulate(how, Convolution(), own, other, None)  # a trial packs too
+    monkeypatch.setattr(ByteConvolution, "_pack", counted)
+    own = own.clone()
+    for _ in range(3):
+        accumulate(how, Convolution(), own, other, None)
+    assert how.in_bytes is not None
+    assert tuple(packed) == how.in_bytes.codes
 
 
 def test_what_is_left_to_floats() -> None:
@@ -175,5 +252,8 @@ def test_a_machine_without_exact_sums_uses_floats(
     weights, images = Range(-128, 127, 0), Range(-128, 127, 0)
     sums = Sums.of_codes(Convolution(), own, 0)
     how = accumulation(Convolution(), sums, images, None, weights)
-    assert how.bytes is not None
+    assert how.in_bytes is not None
     assert float(accumulate(how, Convolution(), own, other, None).max()) == 127 * 127 * 72
+    wide, ones = in_digits(Range(0, 4095, 0)), torch.full((1, 64, 3, 3), 4095.0)
+    total = accumulate(wide, Convolution(), WEIGHTS / 8, ones, None)
+    assert torch.equal(total.flatten() * 8, 4095.0 * WEIGHTS.double().sum((1, 2, 3)))

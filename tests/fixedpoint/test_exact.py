@@ -14,9 +14,9 @@ from qcapsnets.fixedpoint import FixedPoint, exact
 from qcapsnets.fixedpoint.exact import (
     FLOAT32,
     FLOAT64,
-    MOST_PARTS,
     Accumulation,
     Range,
+    Split,
     Sums,
     accumulate,
     accumulation,
@@ -50,6 +50,10 @@ def sums_of(contraction: Contraction, own: Tensor) -> Sums:
         low, high = (int(extreme) for extreme in own.aminmax())
         return Sums.of_range(contraction.terms(own), contraction.length(own), Range(low, high, 0))
     return Sums.of_codes(contraction, own, 0)
+
+
+def sizes_of(how: Accumulation) -> tuple[int, ...]:
+    return () if how.split is None else how.split.sizes
 
 
 @pytest.mark.parametrize(("contraction", "own", "other"), OPERANDS, ids=NAMES)
@@ -139,7 +143,7 @@ class TestBounds:
         own = torch.tensor([100.0, -100.0]).repeat(500).view(1, -1, 1, 1)
         sums = Sums.of_codes(Convolution(), own, 0)
         assert sums.bounds(Range(0, 255, 0), 1000) == (-500 * 25500, 500 * 25500)
-        assert accumulation(Convolution(), sums, Range(0, 255, 0), None).sizes == (1000,)
+        assert accumulation(Convolution(), sums, Range(0, 255, 0), None).split == Split((1000,))
         assert FLOAT32 < 1000 * 100 * 255
 
     def test_over_any_part(self) -> None:
@@ -182,7 +186,7 @@ class TestAtTheLimit:
         how = accumulation(
             Convolution(), Sums.of_codes(Convolution(), own.double(), 0), Range(0, 1, 0), None
         )
-        assert how.sizes == (2,)
+        assert how.split == Split((2,))
         assert how.dtype == torch.float32
         assert accumulate(how, Convolution(), own, other, None).item() == total
 
@@ -194,7 +198,7 @@ class TestAtTheLimit:
         sums = Sums.of_codes(Convolution(), own, 0)
         assert sums.bounds(Range(0, 1, 0), 2)[1] == FLOAT32 + 1
         how = accumulation(Convolution(), sums, Range(0, 1, 0), None)
-        assert how.sizes == (1,)
+        assert how.split == Split((1,))
         assert how.dtype == torch.float64
         assert accumulate(how, Convolution(), own, other, None).item() == FLOAT32 + 1
 
@@ -208,10 +212,10 @@ class TestAtTheLimit:
         assert not torch.equal(Convolution()(own.float(), other.float()).long(), right)
         sums = Sums.of_codes(Convolution(), own, 0)
         how = accumulation(Convolution(), sums, Range(0, 255, 0), None)
-        assert len(how.sizes) == 2  # 81 * 16 products are too many for one of 16 parts
+        assert len(sizes_of(how)) == 2  # 81 * 16 products are too many for one of 16 parts
         small = accumulation(Convolution(), sums, Range(0, 31, 0), None)
-        assert small.sizes[0] < 256
-        assert len(small.sizes) == 1
+        assert sizes_of(small)[0] < 256
+        assert len(sizes_of(small)) == 1
         for way, x in ((how, other), (small, other.sub(200).clamp(max=31))):
             result = accumulate(way, Convolution(), own, x, None)
             assert torch.equal(result.long(), whole(Convolution(), own, x))
@@ -231,7 +235,7 @@ class TestAtTheLimit:
             return accumulation(Scale(), sums, Range(0, 2**22, 0), None)
 
         assert way(2**31 - 1).exact
-        assert way(2**31 - 1).sizes == ()
+        assert way(2**31 - 1).split is None
         assert not way(2**31).exact
         assert not way(2**32).exact
 
@@ -262,14 +266,14 @@ class TestSplitting:
     @pytest.mark.parametrize("base", [None, 2, 16, 128])
     def test_all_give_the_same(self, size: int, base: int | None) -> None:
         sizes = (size,) if base is None else (size, 7)
-        how = Accumulation(sizes, float(base or 0), Range(-(2**30), 2**30, 0), True)
+        how = Accumulation(Split(sizes, float(base or 0)), Range(-(2**30), 2**30, 0), True)
         result = accumulate(how, Convolution(), self.OWN.float(), self.OTHER.float(), None)
         assert result.dtype == torch.float64
         assert torch.equal(result.long(), whole(Convolution(), self.OWN, self.OTHER))
 
     def test_negative_codes_have_digits_too(self) -> None:
         other = self.OTHER - 128
-        how = Accumulation((32, 32), 16.0, Range(-(2**30), 2**30, 0), True)
+        how = Accumulation(Split((32, 32), 16.0), Range(-(2**30), 2**30, 0), True)
         result = accumulate(how, Convolution(), self.OWN.float(), other.float(), None)
         assert torch.equal(result.long(), whole(Convolution(), self.OWN, other))
 
@@ -279,25 +283,25 @@ class TestSplitting:
         other = torch.tensor([2.0**30 - 1, 2.0**29 + 1], dtype=torch.float64).view(1, 2, 1, 1)
         sums = Sums.of_codes(Convolution(), own, 0)
         how = accumulation(Convolution(), sums, Range(0, 2**30 - 1, 0), None)
-        assert len(how.sizes) == 2
+        assert len(sizes_of(how)) == 2
         assert accumulate(how, Convolution(), own, other, None).item() == 2**29 - 2
 
     def test_order_of_preference(self) -> None:
         def sizes(weight: int, other: int) -> tuple[int, ...]:
             own = torch.full((1, 256, 3, 3), float(weight), dtype=torch.float64)
             sums = Sums.of_codes(Convolution(), own, 0)
-            return accumulation(Convolution(), sums, Range(0, other, 0), None).sizes
+            return sizes_of(accumulation(Convolution(), sums, Range(0, other, 0), None))
 
         assert sizes(31, 63) == (256,)
         assert sizes(127, 255) == (32,)
         assert len(sizes(127, 2**14 - 1)) == 2
         assert sizes(2**15, 2**16) == ()
-        assert 256 // sizes(127, 255)[0] <= MOST_PARTS
+        assert 256 // sizes(127, 255)[0] <= Convolution.most_parts
 
     def test_a_scale_has_no_digits(self) -> None:
         """Nothing is summed: float64 does it in one go."""
         sums = Sums.of_codes(Scale(), torch.full((4,), 100.0), 0)
-        assert accumulation(Scale(), sums, Range(0, 2**20, 0), None).sizes == ()
+        assert accumulation(Scale(), sums, Range(0, 2**20, 0), None).split is None
 
     @pytest.mark.parametrize("fraction", [128, 100, -100, -128])
     def test_fractions_beyond_float32(self, fraction: int) -> None:
@@ -315,7 +319,8 @@ class TestSplitting:
         expected = []
         for sizes in [(), (32,), (5,), (32, 32), (7, 9)]:
             own, other = self.OWN.float().requires_grad_(), self.OTHER.float().requires_grad_()
-            how = Accumulation(sizes, 16.0, Range(-(2**30), 2**30, 0), True)
+            split = Split(sizes, 16.0) if sizes else None
+            how = Accumulation(split, Range(-(2**30), 2**30, 0), True)
             accumulate(how, Convolution(), own, other, None).square().sum().backward()
             assert own.grad is not None
             assert other.grad is not None
@@ -323,3 +328,12 @@ class TestSplitting:
         for own_grad, other_grad in expected[1:]:
             torch.testing.assert_close(own_grad, expected[0][0], rtol=1e-3, atol=1.0)
             torch.testing.assert_close(other_grad, expected[0][1], rtol=1e-3, atol=1000.0)
+
+    def test_votes_and_agreements_are_not_summed_in_parts(self) -> None:
+        """Their axes are short, and parts of them slower than float64: at most digits."""
+        for contraction, shape in ((Vote(), (3, 5, 8, 4)), (Agree(), (2, 5, 3, 16))):
+            sums = Sums.of_range(16, 16, Range(-2048, 2047, 0))
+            assert contraction.length(torch.empty(shape)) > 1
+            for bits in range(8, 24):
+                how = accumulation(contraction, sums, Range(0, (1 << bits) - 1, 0), None)
+                assert set(sizes_of(how)) <= {16}

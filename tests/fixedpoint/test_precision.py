@@ -16,6 +16,7 @@ from qcapsnets.fixedpoint.exact import (
     FLOAT32,
     Accumulation,
     Range,
+    Split,
     accumulate,
 )
 from qcapsnets.models import (
@@ -85,7 +86,7 @@ class TestPrecision:
         assert not precision.sums_exactly(contraction, *self.SHAPES, torch.float32, self.CPU)
         chosen = precision.trusted(contraction, own.float(), other.float())
         assert chosen == replace(contraction, by_matrix=True)
-        how = Accumulation((64,), 0.0, Range(-FLOAT32, FLOAT32, 0), True)
+        how = Accumulation(Split((64,)), Range(-FLOAT32, FLOAT32, 0), True)
         result = accumulate(how, contraction, own.float(), other.float(), None)
         assert torch.equal(result.long(), whole(contraction, own, other))
         assert not torch.equal(contraction(own.float(), other.float()), result)
@@ -125,7 +126,7 @@ class TestPrecision:
     def test_autocast_is_off(self) -> None:
         own = integers(-128, 127, 3, 32, 3, 3).float()
         other = integers(0, 255, 2, 32, 5, 5, seed=1).float()
-        how = Accumulation((32,), 0.0, Range(-FLOAT32, FLOAT32, 0), True)
+        how = Accumulation(Split((32,)), Range(-FLOAT32, FLOAT32, 0), True)
         expected = accumulate(how, Convolution(), own, other, None)
         with torch.autocast("cpu", torch.bfloat16):
             assert Convolution()(own, other).dtype == torch.bfloat16

@@ -8,6 +8,7 @@ used if anything is wrong with the result. Nothing else depends on it: the sums 
 """
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -78,13 +79,15 @@ class ByteConvolution(Contraction):
         return torch.full((len(own),), 2.0**-self.codes.own_fraction)
 
     def _packed(self, own: Tensor, images: Tensor) -> Tensor:
-        """The weights as bytes in oneDNN's order; those of the last plan are kept."""
+        """The weights as bytes in oneDNN's order; they are kept until the weights change."""
         version = 0 if own.is_inference() else own._version
-        key = self, images.shape[1:], version
-        if _PACKED.get(own, (None, None))[0] != key:
-            _PACKED[own] = key, self._pack(own, images)
-        packed: Tensor = _PACKED[own][1]
-        return packed
+        if _PACKED.get(own, (None, {}))[0] != version:
+            _PACKED[own] = version, {}
+        kept: dict[Hashable, Tensor] = _PACKED[own][1]
+        key = self, images.shape[1:]
+        if key not in kept:
+            kept[key] = self._pack(own, images)
+        return kept[key]
 
     def _pack(self, own: Tensor, images: Tensor) -> Tensor:
         packed: Tensor = torch.ops.onednn.qconv_prepack(

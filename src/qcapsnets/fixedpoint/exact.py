@@ -25,8 +25,6 @@ from qcapsnets.models import Contraction
 FLOAT32, FLOAT64 = 1 << 24, 1 << 53
 FRACTIONS = range(-96, 121)
 """Of sums in float32: with others, 24 bits would leave the range of its normal numbers."""
-MOST_PARTS = 16
-"""In more parts than this, float32 is no faster than float64 on the whole."""
 PIECE = 1 << 18
 """How many codes are summed at a time: what that takes beside them stays small."""
 
@@ -136,24 +134,35 @@ def _collect(contraction: Contraction, codes: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Accumulation:
-    """How a sum of products is computed exactly, and what it can come to.
+class Split:
+    """Partial sums that float32 holds: how long they are, for each digit of the other operand.
 
-    `sizes` has the length of the partial sums in float32, for each digit of the other operand;
-    without any, all is done in float64. `cut` is the value of one unit of the upper digit.
-    `bytes` says how both operands become bytes, if they fit.
+    `cut` is the value of one unit of the upper digit. `codes` say how the operands become bytes,
+    digit by digit, if they fit.
     """
 
     sizes: tuple[int, ...]
-    cut: float
+    cut: float = 0.0
+    codes: tuple[ByteCodes, ...] = ()
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """How a sum of products is computed exactly, and what it can come to.
+
+    Without a `split`, all is done in float64. `in_bytes` is the split that is taken instead where
+    bytes can be convolved.
+    """
+
+    split: Split | None
     result: Range
     exact: bool
-    bytes: ByteCodes | None = None
+    in_bytes: Split | None = None
 
     @property
     def dtype(self) -> torch.dtype:
         """What holds the result, with its bias, exactly."""
-        fits = self.sizes and _in_float32(self.result)
+        fits = self.split is not None and _in_float32(self.result)
         return torch.float32 if fits else torch.float64
 
 
@@ -169,36 +178,56 @@ def accumulation(
     result = total if plus is None else total + plus
     exact = max(result.magnitude, total.magnitude) < FLOAT64
     if not exact or total.fraction not in FRACTIONS:
-        return Accumulation((), 0.0, result, exact)
-    size = _part_size(sums, other)
-    if size or not contraction.summed:
-        codes = None if own is None else _as_bytes(own, other)
-        return Accumulation((size,) if size else (), 0.0, result, exact, codes)
+        return Accumulation(None, result, exact)
+    most = contraction.most_parts
+    whole = _undivided(sums, other, own, most)
+    if not contraction.summed or _is_best(whole, sums):
+        return Accumulation(whole, result, exact, whole if whole and whole.codes else None)
+    halves = _divided(sums, other, own, most)
+    return Accumulation(whole or halves, result, exact, halves if halves and halves.codes else None)
+
+
+def _is_best(split: Split | None, sums: Sums) -> bool:
+    """Whether nothing is gained by digits: bytes, or a single sum."""
+    return split is not None and (bool(split.codes) or split.sizes[0] == sums.length)
+
+
+def _undivided(sums: Sums, other: Range, own: Range | None, most: int) -> Split | None:
+    size = _part_size(sums, other, most)
+    return Split((size,), codes=_as_bytes(own, other)) if size else None
+
+
+def _divided(sums: Sums, other: Range, own: Range | None, most: int) -> Split | None:
+    """With the other operand in two digits."""
     base, upper, lower = other.digits()
-    sizes = _part_size(sums, upper), _part_size(sums, lower)
-    return Accumulation(sizes if all(sizes) else (), base * 2.0**-other.fraction, result, exact)
+    sizes = _part_size(sums, upper, most), _part_size(sums, lower, most)
+    codes = _as_bytes(own, upper, lower)
+    return Split(sizes, base * 2.0**-other.fraction, codes) if all(sizes) else None
 
 
-def _as_bytes(own: Range, other: Range) -> ByteCodes | None:
-    signed = own.low in SIGNED and own.high in SIGNED
-    spread = other.low <= 0 <= other.high and other.high - other.low in UNSIGNED
-    return ByteCodes(own.fraction, other.fraction, -other.low) if signed and spread else None
+def _as_bytes(own: Range | None, *digits: Range) -> tuple[ByteCodes, ...]:
+    """How the digits become bytes beside the weights `own`; nothing if any of them is larger."""
+    if own is None or own.low not in SIGNED or own.high not in SIGNED:
+        return ()
+    if not all(d.low <= 0 <= d.high and d.high - d.low in UNSIGNED for d in digits):
+        return ()
+    return tuple(ByteCodes(own.fraction, digit.fraction, -digit.low) for digit in digits)
 
 
 def addition(a: Range, b: Range) -> Accumulation:
     """How two numbers are added exactly."""
     total = a + b
-    return Accumulation((1,), 0.0, total, total.magnitude < FLOAT64)
+    return Accumulation(Split((1,)), total, total.magnitude < FLOAT64)
 
 
 def _in_float32(range_: Range) -> bool:
     return range_.magnitude <= FLOAT32 and range_.fraction in FRACTIONS
 
 
-def _part_size(sums: Sums, other: Range) -> int:
-    """Terms along the split axis whose sum stays within float32; 0 if too few do."""
+def _part_size(sums: Sums, other: Range, most: int) -> int:
+    """Terms along the split axis whose sum stays within float32; 0 if that takes too many parts."""
     parts = 1
-    while parts <= min(sums.length, MOST_PARTS):
+    while parts <= min(sums.length, most):
         size = -(-sums.length // parts)
         low, high = sums.bounds(other, size)
         if max(high, -low) <= FLOAT32:
@@ -212,46 +241,54 @@ def accumulate(
 ) -> Tensor:
     """The sum of products, and a bias, as `how` says; the result is of type `how.dtype`."""
     with full_precision(other.device.type):
-        if not how.sizes:
+        split = how.split
+        if how.in_bytes and by_bytes(how.in_bytes.codes[0], contraction, own, other):
+            split = how.in_bytes
+        if split is None:
             own, other = own.double(), other.double()
             total = trusted(contraction, own, other)(own, other)
             return total if bias is None else total.add_(bias)
-        return _in_parts(how, contraction, own.float(), other, bias)
+        return _in_parts(split, how.dtype, contraction, own.float(), other, bias)
 
 
 def _in_parts(
-    how: Accumulation, contraction: Contraction, own: Tensor, other: Tensor, bias: Tensor | None
+    split: Split,
+    dtype: torch.dtype,
+    contraction: Contraction,
+    own: Tensor,
+    other: Tensor,
+    bias: Tensor | None,
 ) -> Tensor:
-    whole = len(how.sizes) == 1 and how.sizes[0] >= contraction.length(own)
-    if whole and bias is not None and how.dtype == torch.float32:
+    whole = len(split.sizes) == 1 and split.sizes[0] >= contraction.length(own)
+    if whole and bias is not None and dtype == torch.float32:
         other = other.float()
-        return _operator(how, contraction, own, other).plus(own, other, bias.float())
-    terms = _terms(how, contraction, own, other)
-    total = next(terms).to(how.dtype)
+        operator = _operator(split.codes[:1], contraction, own, other)
+        return operator.plus(own, other, bias.float())
+    terms = _terms(split, contraction, own, other)
+    total = next(terms).to(dtype)
     for term in terms:
         total = total.add_(term)
     return total if bias is None else total.add_(bias)
 
 
-def _terms(
-    how: Accumulation, contraction: Contraction, own: Tensor, other: Tensor
-) -> Iterator[Tensor]:
-    for size, digit in zip(how.sizes, _digits(how, other), strict=True):
-        for operands in contraction.parts(own, digit.float(), size):
-            yield _operator(how, contraction, *operands)(*operands)
+def _terms(split: Split, contraction: Contraction, own: Tensor, other: Tensor) -> Iterator[Tensor]:
+    for index, digit in enumerate(_digits(split, other)):
+        codes = split.codes[index : index + 1]
+        for operands in contraction.parts(own, digit.float(), split.sizes[index]):
+            yield _operator(codes, contraction, *operands)(*operands)
 
 
 def _operator(
-    how: Accumulation, contraction: Contraction, own: Tensor, other: Tensor
+    codes: tuple[ByteCodes, ...], contraction: Contraction, own: Tensor, other: Tensor
 ) -> Contraction:
     """What computes it: bytes if they do, else floats that can be trusted."""
-    fast = None if how.bytes is None else by_bytes(how.bytes, contraction, own, other)
+    fast = by_bytes(codes[0], contraction, own, other) if codes else None
     return fast or trusted(contraction, own, other)
 
 
-def _digits(how: Accumulation, other: Tensor) -> tuple[Tensor, ...]:
+def _digits(split: Split, other: Tensor) -> tuple[Tensor, ...]:
     """The digits of the other operand, as values that add up to it; the lower has its gradient."""
-    if len(how.sizes) == 1:
+    if len(split.sizes) == 1:
         return (other,)
-    upper = other.detach().div(how.cut).floor_().mul_(how.cut)
+    upper = other.detach().div(split.cut).floor_().mul_(split.cut)
     return upper, other - upper

@@ -18,10 +18,14 @@ from qcapsnets.models.convolve import convolve
 
 @dataclass(frozen=True)
 class Contraction(ABC):
-    """`summed` are the axes of `own` that are summed; the first is where sums are split."""
+    """`summed` are the axes of `own` that are summed; the first is where sums are split.
+
+    In more than `most_parts`, a sum takes longer in float32 than in one piece in float64.
+    """
 
     summed: ClassVar[tuple[int, ...]] = ()
     other_axis: ClassVar[int] = 0
+    most_parts: ClassVar[int] = 1
 
     @abstractmethod
     def __call__(self, own: Tensor, other: Tensor) -> Tensor:
@@ -44,7 +48,7 @@ class Contraction(ABC):
 
     def parts(self, own: Tensor, other: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Operands of partial sums over `size` consecutive terms of the split axis."""
-        if not self.summed:
+        if size >= self.length(own):
             return iter([(own, other)])
         return zip(own.split(size, self.summed[0]), other.split(size, self.other_axis), strict=True)
 
@@ -61,6 +65,7 @@ class Convolution(Contraction):
     by_matrix: bool = False
     summed: ClassVar[tuple[int, ...]] = (1, 2, 3)
     other_axis: ClassVar[int] = 1
+    most_parts: ClassVar[int] = 16
 
     def __call__(self, own: Tensor, other: Tensor) -> Tensor:
         return self._convolve(own, other, None)
@@ -116,6 +121,7 @@ class Combine(Contraction):
 
     summed: ClassVar[tuple[int, ...]] = (1,)
     other_axis: ClassVar[int] = 1
+    most_parts: ClassVar[int] = 16
 
     def __call__(self, own: Tensor, other: Tensor) -> Tensor:
         return (own * other.unsqueeze(-1)).sum(1)
