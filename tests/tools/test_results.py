@@ -334,17 +334,25 @@ def plan(*lengths: int) -> Plan:
 
 def test_longer_plans_are_supposed_to_pass_and_shorter_ones_to_fail() -> None:
     known = {plan(4, 4): Measurement(100, 95, 100), plan(3, 3): Measurement(20, 5, 100)}
-    supposed = literal.Supposed(known)
+    measured: list[tuple[Plan, int | None]] = []
+
+    def measure(plan: Plan, minimum: int | None) -> Measurement:
+        measured.append((plan, minimum))
+        return Measurement(100, 91, 100)
+
+    supposed = literal.Supposed(known, measure)
     assert supposed.enough(plan(4, 4), 95)
     assert not supposed.enough(plan(4, 4), 96)
     assert supposed.enough(plan(5, 4), 90)
     assert not supposed.enough(plan(3, 2), 90)
-    with pytest.raises(literal.Unknown):
-        supposed.enough(plan(5, 3), 90)
-    with pytest.raises(literal.Unknown):
-        supposed.accuracy(plan(3, 3))
+    assert measured == []
+    assert supposed.enough(plan(5, 3), 90)
+    assert not supposed.enough(plan(5, 3), 92)
+    assert supposed.accuracy(plan(3, 3)) == 91
+    assert supposed.accuracy(plan(4, 4)) == 95
+    assert measured == [(plan(5, 3), 90), (plan(3, 3), None)]
     assert supposed.asked == {
-        plan(4, 4): True, plan(5, 4): False, plan(3, 2): False, plan(5, 3): False
+        plan(4, 4): True, plan(5, 4): False, plan(3, 2): False, plan(5, 3): True, plan(3, 3): True
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from tools.results.bench import Bench
-from tools.results.literal import write_costs
+from tools.results.literal import costs_known, write_costs
 from tools.results.page import PAGE, write_page
 from tools.results.sweeps import curves, sweep, swept_already
 from tools.results.wanted import Network, Wanted, read_wanted
@@ -42,7 +42,9 @@ def compute(
             with _progress(output, network, search.folder) as report:
                 bench.run(search, workers, partial(_tell_search, report))
     for search in searches:
-        write_costs(bench, search)
+        if not costs_known(bench, search):
+            with _progress(output, network, f"literal cost of {search.folder}") as report:
+                write_costs(bench, search, partial(_tell_count, report, search.folder))
     for curve in curves(network, wanted):
         if not swept_already(bench, curve):
             with _progress(output, network, curve.file.removesuffix(".json")) as report:
@@ -62,8 +64,12 @@ def _tell_search(report: Report, event: Event) -> None:
     report.at(event.seen, event.total, note)
 
 
+def _tell_count(report: Report, of: str, now: Measurement) -> None:
+    report.at(now.seen, now.total, of)
+
+
 def _tell_sweep(report: Report, wordlength: int, now: Measurement) -> None:
-    report.at(now.seen, now.total, f"{wordlength} bits")
+    _tell_count(report, f"{wordlength} bits", now)
 
 
 def make(arguments: argparse.Namespace) -> None:

@@ -1,12 +1,12 @@
 """What the literal algorithm would cost, worked out from verdicts instead of run.
 
 It evaluates every plan that it asks about in full. Which those are follows from the verdicts: some
-are known, the others lie above a plan that passed or below one that failed, in every layer, and are
-supposed to do the same. Where neither is so, the cost is not known.
+are known, others lie above a plan that passed or below one that failed, in every layer, and are
+supposed to do the same. The few of which neither is so are evaluated, as far as it takes.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,11 +17,13 @@ from qcapsnets.errors import ReportError
 from qcapsnets.evaluation import Measurement
 from qcapsnets.files import write_atomically
 from qcapsnets.fixedpoint.plan import Plan
-from qcapsnets.search import Cost, Problem, strategies
+from qcapsnets.search import Cost, Job, Problem, strategies
 from qcapsnets.search.answers import Literal
 
 FILE = "literal.json"
-Known = Mapping[Plan, Measurement]
+Known = dict[Plan, Measurement]
+Measure = Callable[[Plan, int | None], Measurement]
+"""Counts how many images are right, or as many as it takes to tell whether a minimum is."""
 
 
 @dataclass(frozen=True)
@@ -33,43 +35,45 @@ class LiteralCost:
     supposed: int
 
 
-class Unknown(Exception):
-    """A verdict that does not follow from what is known."""
-
-
 class Supposed(Literal):
     """The literal algorithm's questions, answered from what is known."""
 
-    def __init__(self, known: Known) -> None:
-        self.known = known
+    def __init__(self, known: Known, measure: Measure) -> None:
+        self.known, self.measure = known, measure
         self.step, self.best, self.cost = "", "", Cost()
         self.asked: dict[Plan, bool] = {}
         """Whether the verdict was measured, by plan."""
 
     def accuracy(self, plan: Plan) -> int:
-        measured = self.known.get(plan)
-        if measured is None or not measured.complete:
-            raise Unknown
         self.asked[plan] = True
-        return measured.right
+        if plan not in self.known or not self.known[plan].complete:
+            self.known[plan] = self.measure(plan, None)
+        return self.known[plan].right
 
     def enough(self, plan: Plan, minimum: int) -> bool:
-        measured = self.known.get(plan)
-        verdict = None if measured is None else measured.verdict(minimum)
+        verdict = self._verdict(plan, minimum)
+        if verdict is None:
+            self.asked.setdefault(plan, False)
+            verdict = self._supposed(plan, minimum)
+        if verdict is None:
+            self.known[plan] = self.measure(plan, minimum)
+            verdict = self._verdict(plan, minimum)
+        return bool(verdict)
+
+    def _verdict(self, plan: Plan, minimum: int) -> bool | None:
+        verdict = self.known[plan].verdict(minimum) if plan in self.known else None
         if verdict is not None:
             self.asked[plan] = True
-            return verdict
-        self.asked.setdefault(plan, False)
-        return self._supposed(plan, minimum)
+        return verdict
 
-    def _supposed(self, plan: Plan, minimum: int) -> bool:
+    def _supposed(self, plan: Plan, minimum: int) -> bool | None:
         for other, measured in self.known.items():
             verdict = measured.verdict(minimum)
             if verdict is True and _longer(plan, other):
                 return True
             if verdict is False and _longer(other, plan):
                 return False
-        raise Unknown
+        return None
 
 
 def _longer(plan: Plan, other: Plan) -> bool:
@@ -86,33 +90,44 @@ def _lengths(plan: Plan, name: str) -> tuple[int, int, int]:
     return q.weight, q.activation, q.routing or q.activation
 
 
-def literal_cost(problem: Problem, known: Known, strategy: str = "paper") -> LiteralCost | None:
-    """What the literal algorithm would evaluate, as far as that can be known."""
-    answers = Supposed(known)
-    try:
-        strategies[strategy](problem, answers)
-    except Unknown:
-        return None
+def literal_cost(
+    problem: Problem, known: Known, measure: Measure, strategy: str = "paper"
+) -> LiteralCost:
+    """What the literal algorithm would evaluate."""
+    answers = Supposed(known, measure)
+    strategies[strategy](problem, answers)
     supposed = sum(not measured for measured in answers.asked.values())
     return LiteralCost(len(answers.asked), len(answers.asked) * problem.total, supposed)
 
 
-def write_costs(bench: Bench, search: Search) -> None:
-    """Leave the costs for each scheme of a finished search beside it."""
-    path = bench.folder / search.folder / FILE
-    if search.mode == "literal" or path.exists():
-        return
+def costs_known(bench: Bench, search: Search) -> bool:
+    """Whether there is nothing to work out."""
+    return search.mode == "literal" or (bench.folder / search.folder / FILE).exists()
+
+
+def write_costs(bench: Bench, search: Search, watch: Callable[[Measurement], None]) -> None:
+    """Leave the costs for each scheme of a finished search beside it.
+
+    `watch` is told of each batch of images, where some must be evaluated.
+    """
     settings = search.settings(bench.parameters, bench.wanted)
-    costs = {}
-    for rounding in search.roundings:
-        job = bench.job(settings, rounding)
-        verdicts = job.shared()
-        known = {} if verdicts is None else verdicts.plans()
-        cost = literal_cost(job.problem(), known, search.strategy)
-        if cost is not None:
-            costs[rounding] = asdict(cost)
-    if costs:
-        write_atomically(path, json.dumps(costs, indent=2) + "\n", ReportError)
+    costs = {
+        rounding: asdict(_cost(bench.job(settings, rounding), search.strategy, watch))
+        for rounding in search.roundings
+    }
+    path = bench.folder / search.folder / FILE
+    write_atomically(path, json.dumps(costs, indent=2) + "\n", ReportError)
+
+
+def _cost(job: Job, strategy: str, watch: Callable[[Measurement], None]) -> LiteralCost:
+    verdicts, evaluator = job.shared(), job.evaluator()
+    if verdicts is None:
+        raise ReportError("the literal algorithm's cost needs a folder of verdicts")
+
+    def measure(plan: Plan, minimum: int | None) -> Measurement:
+        return verdicts.count(evaluator, plan, minimum, watch)[0]
+
+    return literal_cost(job.problem(), verdicts.plans(), measure, strategy)
 
 
 def read_costs(run: Path) -> dict[str, LiteralCost]:
