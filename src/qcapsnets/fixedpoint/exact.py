@@ -8,7 +8,8 @@ Where a bound is too large, the sum is split: first into sums over fewer terms, 
 but an addition in float64; then the other operand into two digits of half the bits; else float64
 does it all, exact up to 2^53. Beyond that a sum is inexact, and says so.
 
-Codes that fit bytes are convolved as such where that is faster (`byte_convolution`).
+Codes, or digits of them, that fit bytes are convolved as such where that is faster
+(`byte_convolution`).
 """
 
 from collections.abc import Iterator
