@@ -25,7 +25,6 @@ def search(
     acc: Acc,
     acc_fp32: Fraction,
     tolerance: Fraction,
-    shortened_from: int = 1,
 ) -> Found:
     layers = len(parameters)
     acc_target = acc_fp32 * (1 - tolerance)
@@ -56,7 +55,7 @@ def search(
     if acc_mm > acc_target:
         # 3A
         acc_min = acc_target + Fraction(1, 2) * (acc_mm - acc_target)
-        for start in range(shortened_from, layers):
+        for start in range(1, layers):
             while activations[start] > 2:
                 shorter = activations[:start] + [n - 1 for n in activations[start:]]
                 if acc(weights, shorter, shorter) < acc_min:

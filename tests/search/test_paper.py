@@ -1,7 +1,6 @@
 """The steps against a second, literal writing of them, on accuracies that are plain functions."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from typing import cast
@@ -10,130 +9,42 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from tests.search import brute_force
+from tests.search.cases import (
+    FREE,
+    MODES,
+    Case,
+    both,
+    cases,
+    found,
+    good_from,
+    lists,
+    simple,
+    walk,
+)
 from tests.search.fakes import FakeEvaluator, answers, asked
 
 from qcapsnets.fixedpoint.plan import Plan, Wordlengths
-from qcapsnets.search import Outcome, Problem
+from qcapsnets.search import Problem
 from qcapsnets.search.paper import (
     Walk,
     accurate_weights,
     fulfil_memory,
     layer_uniform,
-    layer_wise_activations,
     routing_arrays,
     search,
+    shorter_activations,
 )
-from qcapsnets.search.settings import STEP_1_SHARE, Mode
-
-MODES: tuple[Mode, ...] = ("fast", "literal")
-both = pytest.mark.parametrize("mode", MODES)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A made-up network: parameters, which layers route, and what each short wordlength costs."""
-
-    parameters: tuple[int, ...]
-    routed: tuple[int, ...]
-    budget: int
-    total: int
-    correct: int
-    tolerance: Fraction
-    costs: tuple[tuple[tuple[int, ...], ...], ...]
-    """costs[kind][layer][q]: images lost at wordlength q; kinds are weight, activation, routing."""
-
-    @property
-    def problem(self) -> Problem:
-        accuracy = Fraction(self.correct, self.total)
-        names = tuple(f"layer{i}" for i in range(len(self.parameters)))
-        return Problem(
-            layers=names,
-            parameters=self.parameters,
-            routed=tuple(names[i] for i in self.routed),
-            budget=self.budget,
-            correct=self.correct,
-            total=self.total,
-            target=accuracy * (1 - self.tolerance),
-            step_1_target=accuracy * (1 - STEP_1_SHARE * self.tolerance),
-        )
-
-    def right(self, *bits: list[int]) -> int:
-        lost = sum(
-            self.costs[kind][layer][q]
-            for kind in range(3)
-            for layer, q in enumerate(bits[kind])
-            if kind < 2 or layer in self.routed
-        )
-        return max(0, self.correct - lost)
-
-    def accuracy(self, plan: Plan) -> int:
-        for i, q in enumerate(plan.values()):
-            assert (q.routing is not None) == (i in self.routed)
-        return self.right(*lists(plan))
-
-    def brute_force(self, first: int = 1) -> brute_force.Found:
-        return brute_force.search(
-            self.parameters,
-            self.routed,
-            self.budget,
-            lambda *bits: Fraction(self.right(*bits), self.total),
-            Fraction(self.correct, self.total),
-            self.tolerance,
-            first,
-        )
-
-
-def lists(plan: Plan) -> tuple[list[int], list[int], list[int]]:
-    """Weights, activations, and routing wordlengths, which are those of activations elsewhere."""
-    rows = list(plan.values())
-    routing = [q.activation if q.routing is None else q.routing for q in rows]
-    return [q.weight for q in rows], [q.activation for q in rows], routing
-
-
-@st.composite
-def falling_costs(draw: st.DrawFn) -> tuple[int, ...]:
-    """Losses by wordlength 0..32 that never grow with it."""
-    steps = draw(st.lists(st.sampled_from([0, 0, 0, 1, 2, 5, 20]), min_size=9, max_size=9))
-    losses = [0] * 33
-    for q in range(10, 1, -1):
-        losses[q] = losses[q + 1] + steps[10 - q]
-    return tuple(losses)
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> Case:
-    layers = draw(st.integers(1, 6))
-    parameters = draw(st.lists(st.integers(1, 50), min_size=layers, max_size=layers))
-    size = sum(parameters)
-    total = draw(st.sampled_from([60, 1000, 10_000]))
-    kinds = st.lists(falling_costs(), min_size=layers, max_size=layers).map(tuple)
-    return Case(
-        parameters=tuple(parameters),
-        routed=tuple(sorted(draw(st.sets(st.integers(0, layers - 1), max_size=2)))),
-        budget=draw(st.integers(2 * size, 14 * size)),
-        total=total,
-        correct=draw(st.integers(total // 2, total)),
-        tolerance=Fraction(draw(st.integers(0, 400)), 10_000),
-        costs=(draw(kinds), draw(kinds), draw(kinds)),
-    )
-
-
-def found(outcome: Outcome) -> brute_force.Found:
-    return brute_force.Found(
-        outcome.path, {name: lists(plan) for name, plan in outcome.plans.items()}
-    )
+from qcapsnets.search.settings import Mode
 
 
 @hypothesis_settings(max_examples=120, deadline=None)
 @given(cases())
 def test_both_modes_find_what_the_second_writing_finds(case: Case) -> None:
     """Also if the hardest images do not tell which plans fail."""
-    for first, mode in product((0, 1), MODES):
-        expected = case.brute_force(first)
-        for wrong_last in (False, True):
-            made = answers(case.accuracy, case.total, mode, wrong_last=wrong_last)
-            assert found(search(case.problem, made, first=first)) == expected
+    expected = case.brute_force()
+    for mode, wrong_last in product(MODES, (False, True)):
+        made = answers(case.accuracy, case.total, mode, wrong_last=wrong_last)
+        assert found(search(case.problem, made)) == expected
 
 
 @hypothesis_settings(max_examples=40, deadline=None)
@@ -189,33 +100,6 @@ def test_a_step_whose_last_plan_fails_is_taken_again() -> None:
     work = cast(FakeEvaluator, made.evaluator).work
     assert made.cost.images == work  # nothing twice
     assert work < 1.1 * 5 * 1000  # little more than the five full evaluations of the paper
-
-
-def good_from(q: int, lost: int = 50) -> tuple[int, ...]:
-    """Nothing is lost from q bits on, `lost` images below."""
-    return tuple(lost if n < q else 0 for n in range(33))
-
-
-FREE = (0,) * 33
-
-
-def simple(
-    budget: int,
-    weights: tuple[int, ...] = FREE,
-    activations: tuple[int, ...] = FREE,
-    routing: tuple[int, ...] = FREE,
-    *,
-    tolerance: Fraction = Fraction(1, 10),
-    parameters: tuple[int, int] = (100, 100),
-    total: int = 100,
-) -> Case:
-    """Two layers, the second routed, that lose the most of what its wordlengths lose."""
-    costs = ((weights, weights), (activations, activations), (FREE, routing))
-    return Case(parameters, (1,), budget, total, total, tolerance, costs)
-
-
-def walk(case: Case, mode: Mode = "fast") -> Walk:
-    return Walk(case.problem, answers(case.accuracy, case.total, mode), [])
 
 
 @both
@@ -295,7 +179,7 @@ def test_step_3a_uses_half_of_what_is_left(mode: Mode) -> None:
         case = simple(10**6, activations=activations)
         start = case.problem.uniform(8, 8)
         steps = walk(case, mode)
-        plan = layer_wise_activations(steps, start, 98)
+        plan = shorter_activations(steps, start, 98)
         assert [q.activation for q in plan.values()] == [8, expected]
         assert [q.routing for q in plan.values()] == [None, expected]
         assert "at least 94.00% asked" in steps.steps[-1].decision
@@ -307,14 +191,14 @@ def test_step_3a_asks_for_exact_halves(mode: Mode) -> None:
     for lost, expected in ((5, 4), (6, 8)):
         activations = tuple(0 if n >= 8 else lost if n >= 4 else 50 for n in range(33))
         case = simple(10**6, activations=activations)
-        plan = layer_wise_activations(walk(case, mode), case.problem.uniform(8, 8), 99)
+        plan = shorter_activations(walk(case, mode), case.problem.uniform(8, 8), 99)
         assert plan["layer1"].activation == expected
 
 
 @both
 def test_step_3a_never_touches_the_first_layer(mode: Mode) -> None:
     case = Case((1,), (), 10**6, 100, 100, Fraction(1, 2), ((FREE,), (FREE,), (FREE,)))
-    plan = layer_wise_activations(walk(case, mode), case.problem.uniform(9, 9), 100)
+    plan = shorter_activations(walk(case, mode), case.problem.uniform(9, 9), 100)
     assert lists(plan)[1] == [9]
 
 
@@ -322,9 +206,8 @@ def test_step_3a_never_touches_the_first_layer(mode: Mode) -> None:
 def test_step_3a_shortens_from_each_layer_on(mode: Mode) -> None:
     costs = tuple(good_from(q) for q in (5, 6, 7, 3))
     case = Case((1,) * 4, (), 10**6, 100, 100, Fraction(1, 10), ((FREE,) * 4, costs, (FREE,) * 4))
-    for first, expected in ((1, [9, 7, 7, 3]), (0, [7, 7, 7, 3])):
-        plan = layer_wise_activations(walk(case, mode), case.problem.uniform(9, 9), 100, first)
-        assert lists(plan)[1] == expected
+    plan = shorter_activations(walk(case, mode), case.problem.uniform(9, 9), 100)
+    assert lists(plan)[1] == [9, 7, 7, 3]
 
 
 @both

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests import networks
 
-from qcapsnets.accounting import parameters_of
+from qcapsnets.accounting import Inventory, parameters_of
 from qcapsnets.errors import FixedPointError, SearchError
 from qcapsnets.fixedpoint.plan import Plan, Wordlengths
 from qcapsnets.models import CapsNet
@@ -40,12 +40,12 @@ def test_layers_of_deepcaps(granularity: Any, layers: int, routed: tuple[str, ..
     problem = of(model, granularity=granularity)
     assert len(problem.layers) == len(problem.parameters) == layers
     assert problem.routed == routed
-    assert dict(zip(problem.layers, problem.parameters, strict=True)) == parameters_of(
-        model, granularity
-    )
+    assert problem.sizes == parameters_of(model, granularity)
+    assert problem.output_sizes == Inventory.of(model).outputs(granularity)
     # the plans that steps make of it are plans for that network
-    plan = problem.with_activations(problem.uniform(7, 6), problem.layers[3:], 4)
-    plan = problem.with_weights(plan, problem.layers[1:], 5)
+    plan = problem.uniform(7, 6)
+    plan = problem.with_activations(plan, dict.fromkeys(problem.layers[3:], 4))
+    plan = problem.with_weights(plan, dict.fromkeys(problem.layers[1:], 5))
     assert len(plan.sites(model)) > layers
     assert plan[routed[1]] == Wordlengths(5, 4, 4)
     assert plan["conv"] == Wordlengths(7, 6)
@@ -120,4 +120,4 @@ def test_weight_bits(tiny: CapsNet) -> None:
 def test_an_unknown_layer_is_an_error(tiny: CapsNet) -> None:
     problem = of(tiny)
     with pytest.raises(FixedPointError, match="convv"):
-        problem.with_weights(problem.uniform(4, 4), ["convv"], 3)
+        problem.with_weights(problem.uniform(4, 4), {"convv": 3})

@@ -132,7 +132,7 @@ def test_an_unknown_strategy_is_an_error(job: scheme.Job) -> None:
 
 
 def plan_of(q: int) -> Plan:
-    return Problem(("a",), (1,), (), 9, 1, 1, target=0, step_1_target=0).uniform(q, q)  # type: ignore[arg-type]
+    return Problem(("a",), (1,), (1,), (), 9, 1, 1, target=0, step_1_target=0).uniform(q, q)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ tolerances = ["1%", "20%"]
 budgets = [4, 15]
 all_schemes_tolerance = "20%"
 all_schemes_budgets = [4]
-all_layers_budgets = [4]
+by_size_budgets = [4]
 wordlengths = [8, 3]
 seeds = 2
 
@@ -61,7 +61,7 @@ data = "mnist-mini"
 SEARCHES = [
     "nearest-1-1of4", "nearest-1-1of15", "nearest-20-1of4", "nearest-20-1of15",
     "all-20-1of4", "all-20-180kbit", "literal-20-1of4",
-    "all-layers-1-1of4", "all-layers-20-1of4", "all-layers-20-180kbit",
+    "by-size-1-1of4", "by-size-20-1of4", "by-size-20-180kbit",
 ]  # fmt: skip
 
 
@@ -182,7 +182,7 @@ def test_the_page_has_the_figures_of_the_runs(page: str, folder: Path) -> None:
 def rows_of(page: str, name: str, model: str) -> Iterator[str]:
     """The rows of a run in its own table: that of its heading, at its tolerance and budget."""
     heading = {"nearest": "Rounding to nearest", "all": "All rounding", "literal": "The literal"}
-    heading["all-layers"] = "With the first layer"
+    heading["by-size"] = "Bits by size"
     kind, tolerance, budget = name.rsplit("-", 2)
     part = page.split(f"### {heading[kind]}", 1)[1].split("\n#", 1)[0]
     current = ""
@@ -290,11 +290,11 @@ def test_the_real_table_is_that_of_the_issue() -> None:
     searches = list(wanted.searches(first))
     assert sum(s.kind == "nearest" for s in searches) == 24
     assert [s.folder for s in searches[24:]] == [
+        *(f"by-size-{tolerance}-1of10" for tolerance in ("0.1", "0.2", "0.5", "1")),
+        "by-size-0.2-45Mbit",
         "all-0.2-1of6",
         "all-0.2-1of10",
         "all-0.2-45Mbit",
-        *(f"all-layers-{tolerance}-1of4" for tolerance in ("0.1", "0.2", "0.5", "1")),
-        "all-layers-0.2-45Mbit",
         "literal-0.2-1of6",
     ]
     assert len({s.folder for s in searches}) == len(searches)

@@ -10,7 +10,7 @@ from tools.results.bench import folder_of
 from tools.results.findings import Panel, panels, rounding_words, routing_words, varied
 from tools.results.rows import Run, path_words, read_runs
 from tools.results.sweeps import Swept, read_sweeps
-from tools.results.wanted import ALL_LAYERS, Network, Wanted
+from tools.results.wanted import BY_SIZE, Network, Wanted
 
 from qcapsnets.errors import ReportError
 from qcapsnets.models.weights import load_model
@@ -40,9 +40,9 @@ class Section:
         return [run for run in self.runs if run.search.kind == "all"]
 
     @property
-    def all_layers(self) -> list[Run]:
-        """The searches that shortened the first layer's activations too."""
-        return [run for run in self.runs if run.search.kind == ALL_LAYERS]
+    def by_size(self) -> list[Run]:
+        """The searches with bits by size."""
+        return [run for run in self.runs if run.search.kind == BY_SIZE]
 
     @property
     def literal(self) -> list[Run]:

@@ -14,7 +14,7 @@ from qcapsnets.search import Settings
 from qcapsnets.search.settings import Mode
 
 FLOAT_BITS = 32
-ALL_LAYERS = "all-layers"
+BY_SIZE = "by-size"
 
 T = TypeVar("T")
 
@@ -49,8 +49,8 @@ class Wanted:
     budgets: tuple[int, ...] = (4, 6, 8, 10, 12, 16)
     all_schemes_tolerance: str = "0.2%"
     all_schemes_budgets: tuple[int, ...] = (6, 10)
-    all_layers_budgets: tuple[int, ...] = (4,)
-    """Searched again, by rounding to nearest, with the first layer's activations shortened too."""
+    by_size_budgets: tuple[int, ...] = (10,)
+    """Searched again, by rounding to nearest, with bits by size instead of the paper's rule."""
     wordlengths: tuple[int, ...] = (8, 7, 6, 5, 4, 3, 2)
     points: tuple[Points, ...] = ("unit", "mse", "output")
     seeds: int = 5
@@ -58,15 +58,16 @@ class Wanted:
     def searches(self, network: Network) -> Iterator["Search"]:
         """All searches of a network, those that others can share first."""
         yield from self._shares(self.budgets)
+        tolerance = self.all_schemes_tolerance
+        own = [Search(tolerance, b, ("nearest",)) for b in network.own_budgets]
+        for search in (*self._shares(self.by_size_budgets), *own):
+            yield replace(search, strategy=BY_SIZE)
         everything = tuple(roundings)
         budgets = [f"1/{share}" for share in self.all_schemes_budgets]
         for budget in (*budgets, *network.own_budgets):
-            yield Search(self.all_schemes_tolerance, budget, everything)
-        own = [Search(self.all_schemes_tolerance, b, ("nearest",)) for b in network.own_budgets]
-        for search in (*self._shares(self.all_layers_budgets), *own):
-            yield replace(search, strategy=ALL_LAYERS)
+            yield Search(tolerance, budget, everything)
         if network.literal:
-            yield Search(self.all_schemes_tolerance, budgets[0], ("nearest",), "literal")
+            yield Search(tolerance, budgets[0], ("nearest",), "literal")
 
     def _shares(self, budgets: tuple[int, ...]) -> Iterator["Search"]:
         """Rounding to nearest at every tolerance."""

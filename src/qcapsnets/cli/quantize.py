@@ -78,7 +78,7 @@ def command(
     ] = None,
     granularity: Annotated[str | None, _option("granularity", "block or layer.")] = None,
     strategy: Annotated[
-        str | None, _option("strategy", "paper, or all-layers: the first one's activations too.")
+        str | None, _option("strategy", "paper, or by-size: fewest bits where most numbers are.")
     ] = None,
     mode: Annotated[str | None, _option("mode", "fast, or literal as in the paper.")] = None,
     search_split: Annotated[

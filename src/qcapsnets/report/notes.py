@@ -8,11 +8,14 @@ from qcapsnets.report.words import counted, memory, name_of, percent, reason, sa
 
 STEPS = (
     "Every rounding scheme is searched on its own. Step 1 finds one wordlength for everything, "
-    "step 2 fits the weights into the budget. If the target still holds, step 3A shortens the "
+    "step 2 fits the weights into the budget{}. If the target still holds, step 3A shortens the "
     "activations{} and step 4A the routing arrays; if not, step 3B finds the least weight memory "
     "that reaches the target."
 )
-SHORTENED = {"paper": ", but for the first layer's,", "all-layers": " of all layers"}
+RULES = {
+    "paper": (", one bit less from layer to layer", ", but for the first layer's,"),
+    "by-size": (", a bit less for four times the weights", ", of the largest layers most,"),
+}
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def notes_of(plans: Plans, result: Result, noise_images: int) -> Notes:
 
 
 def _search_note(strategy: str) -> str:
-    return STEPS.format(SHORTENED[strategy]) if strategy in SHORTENED else ""
+    return STEPS.format(*RULES[strategy]) if strategy in RULES else ""
 
 
 def _reasons(result: Result) -> tuple[str, ...]:

@@ -4,9 +4,12 @@
 2   memory: weights that fit the budget; tested -> 3A or 3B
 3A  layer-wise shorter activations;  4A  shorter routing arrays       -> model_satisfied
 3B  uniformly, then layer-wise, shorter weights                       -> model_accuracy
+
+Which layers give up bits first is a `Rule`: that of the paper is `Falling`.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -59,26 +62,61 @@ class Wordlength:
     """Which of a layer's wordlengths LayerWise shortens: how to read it and how to change it."""
 
     of: Callable[[Wordlengths], int]
-    change: Callable[[Problem, Plan, tuple[str, ...], int], Plan]
+    change: Callable[[Problem, Plan, Mapping[str, int]], Plan]
 
 
 Q_W = Wordlength(lambda q: q.weight, Problem.with_weights)
 Q_A = Wordlength(lambda q: q.activation, Problem.with_activations)
 
 
-def search(problem: Problem, answers: Answers, *, first: int = 1) -> Outcome:
-    """Steps 1 to 4A, or 1 to 3B.
+class Rule(ABC):
+    """How bits are handed out among the layers."""
 
-    Step 3A shortens activations from layer `first` on: 1 in the paper, 0 to go further.
-    """
+    @abstractmethod
+    def fitting(self, problem: Problem, longest: int) -> dict[str, int]:
+        """Step 2: the longest weights that fit the budget, `longest` at most."""
+
+    @abstractmethod
+    def activations(self, walk: Walk, plan: Plan, minimum: int) -> Plan:
+        """Step 3A: shorter activations, while at least `minimum` images are right."""
+
+    @abstractmethod
+    def weights(self, walk: Walk, plan: Plan, minimum: int) -> Plan:
+        """Step 3B: shorter weights, while at least `minimum` images are right."""
+
+
+class Falling(Rule):
+    """One bit less from layer to layer; then all layers from one on together."""
+
+    def fitting(self, problem: Problem, longest: int) -> dict[str, int]:
+        return problem.largest_falling(longest)
+
+    def activations(self, walk: Walk, plan: Plan, minimum: int) -> Plan:
+        return _layer_wise(walk, plan, Q_A, minimum)
+
+    def weights(self, walk: Walk, plan: Plan, minimum: int) -> Plan:
+        problem, longest = walk.problem, plan[walk.problem.layers[0]].weight
+
+        def uniform(q: int) -> Plan:
+            return problem.with_weights(plan, dict.fromkeys(problem.layers, q))
+
+        q = walk.answers.shortest_of_all(uniform, longest, minimum)
+        return _layer_wise(walk, uniform(q), Q_W, minimum)
+
+
+FALLING = Falling()
+
+
+def search(problem: Problem, answers: Answers, *, rule: Rule = FALLING) -> Outcome:
+    """Steps 1 to 4A, or 1 to 3B."""
     walk = Walk(problem, answers, [])
     uniform = layer_uniform(walk)
-    memory, right = fulfil_memory(walk, uniform)
+    memory, right = fulfil_memory(walk, uniform, rule)
     if Fraction(right, problem.total) > problem.target:
-        shorter = layer_wise_activations(walk, memory, right, first)
+        shorter = shorter_activations(walk, memory, right, rule)
         satisfied = routing_arrays(walk, shorter)
         return Outcome("A", {"model_satisfied": satisfied}, tuple(walk.steps))
-    accurate = accurate_weights(walk, uniform)
+    accurate = accurate_weights(walk, uniform, rule)
     return Outcome("B", {"model_memory": memory, "model_accuracy": accurate}, tuple(walk.steps))
 
 
@@ -108,10 +146,10 @@ def layer_uniform(walk: Walk) -> int:
     return q
 
 
-def fulfil_memory(walk: Walk, uniform: int) -> tuple[Plan, int]:
-    """Step 2: weights that fall by one bit a layer and fit the budget."""
+def fulfil_memory(walk: Walk, uniform: int, rule: Rule = FALLING) -> tuple[Plan, int]:
+    """Step 2: weights that fit the budget."""
     problem = walk.problem
-    weights = problem.largest_falling(uniform)
+    weights = rule.fitting(problem, uniform)
     plan = problem.uniform(uniform, uniform).replacing(weight=weights)
     bits = problem.weight_bits(plan)
 
@@ -127,13 +165,13 @@ def fulfil_memory(walk: Walk, uniform: int) -> tuple[Plan, int]:
     return plan, walk.record("2", plan, decision)
 
 
-def layer_wise_activations(walk: Walk, memory: Plan, right: int, first: int = 1) -> Plan:
+def shorter_activations(walk: Walk, memory: Plan, right: int, rule: Rule = FALLING) -> Plan:
     """Step 3A: shorter activations, half of what is left of the tolerance."""
     problem = walk.problem
     reached = Fraction(right, problem.total)
     least = problem.count(problem.target + (reached - problem.target) / 2)
     walk.answers.step = "3A"
-    plan = walk.answers.settled(lambda: _layer_wise(walk, memory, Q_A, least, first), least)
+    plan = walk.answers.settled(lambda: rule.activations(walk, memory, least), least)
     activations = ", ".join(str(q.activation) for q in plan.values())
     walk.record(
         "3A",
@@ -164,17 +202,12 @@ def routing_arrays(walk: Walk, shorter: Plan) -> Plan:
     return plan
 
 
-def accurate_weights(walk: Walk, uniform: int) -> Plan:
+def accurate_weights(walk: Walk, uniform: int, rule: Rule = FALLING) -> Plan:
     """Step 3B: the least weight memory at the target accuracy, whatever the budget."""
     problem, answers = walk.problem, walk.answers
     answers.step = "3B"
-    minimum = problem.count(problem.target)
-
-    def accurate() -> Plan:
-        q = answers.shortest_of_all(lambda q: problem.uniform(q, uniform), uniform, minimum)
-        return _layer_wise(walk, problem.uniform(q, uniform), Q_W, minimum)
-
-    plan = answers.settled(accurate, minimum)
+    start, minimum = problem.uniform(uniform, uniform), problem.count(problem.target)
+    plan = answers.settled(lambda: rule.weights(walk, start, minimum), minimum)
     weights = ", ".join(str(q.weight) for q in plan.values())
 
     def decision(right: int) -> str:
@@ -189,14 +222,14 @@ def accurate_weights(walk: Walk, uniform: int) -> Plan:
     return plan
 
 
-def _layer_wise(walk: Walk, plan: Plan, what: Wordlength, minimum: int, first: int = 1) -> Plan:
-    """For start = first..L-1: shorten all layers from start on together, while enough are right."""
+def _layer_wise(walk: Walk, plan: Plan, what: Wordlength, minimum: int) -> Plan:
+    """For start = 1..L-1: shorten all layers from start on together, while enough are right."""
     layers = walk.problem.layers
-    for start in range(first, len(layers)):
+    for start in range(1, len(layers)):
         tail, fixed = layers[start:], plan
 
         def shortened(q: int, tail: tuple[str, ...] = tail, fixed: Plan = fixed) -> Plan:
-            return what.change(walk.problem, fixed, tail, q)
+            return what.change(walk.problem, fixed, dict.fromkeys(tail, q))
 
         q = walk.answers.shortest(shortened, what.of(fixed[tail[0]]), minimum)
         plan = shortened(q)

@@ -1,7 +1,7 @@
 """The problem that a strategy solves: layers with parameters, counts that accuracies must reach."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,6 +19,7 @@ class Problem:
 
     layers: tuple[str, ...]
     parameters: tuple[int, ...]
+    outputs: tuple[int, ...]
     routed: tuple[str, ...]
     budget: int
     correct: int
@@ -30,11 +31,13 @@ class Problem:
     def of(cls, model: CapsNet, settings: Settings, correct: int, total: int) -> "Problem":
         """For a float network that gets `correct` of `total` images right."""
         parts = parts_of(prepared(model), settings.granularity)
+        inventory = Inventory.of(model)
         accuracy = Fraction(correct, total)
         loss = settings.tolerance.loss(accuracy)
         problem = cls(
             layers=tuple(parts),
-            parameters=tuple(Inventory.of(model).parameters(settings.granularity).values()),
+            parameters=tuple(inventory.parameters(settings.granularity).values()),
+            outputs=tuple(inventory.outputs(settings.granularity).values()),
             routed=tuple(name for name, sites in parts.items() if routed(sites)),
             budget=settings.budget,
             correct=correct,
@@ -54,10 +57,19 @@ class Problem:
                 f"need {smallest:,} bits ({smallest / 1e6:.3f} Mbit): give at least that"
             )
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Weights and biases by layer."""
+        return dict(zip(self.layers, self.parameters, strict=True))
+
+    @property
+    def output_sizes(self) -> dict[str, int]:
+        """Numbers that each layer hands on for one image."""
+        return dict(zip(self.layers, self.outputs, strict=True))
+
     def weight_bits(self, plan: Plan) -> int:
         """Bits of all weights and biases."""
-        counts = zip(self.layers, self.parameters, strict=True)
-        return sum(count * plan[name].weight for name, count in counts)
+        return sum(count * plan[name].weight for name, count in self.sizes.items())
 
     def uniform(self, weight: int, activation: int) -> Plan:
         """One wordlength for all weights, one for all activations and, with them, routing."""
@@ -68,13 +80,12 @@ class Problem:
             }
         )
 
-    def with_weights(self, plan: Plan, layers: Iterable[str], wordlength: int) -> Plan:
-        """Another wordlength for the weights of some layers."""
-        return plan.replacing(weight=dict.fromkeys(layers, wordlength))
+    def with_weights(self, plan: Plan, changed: Mapping[str, int]) -> Plan:
+        """Other wordlengths for the weights of some layers."""
+        return plan.replacing(weight=changed)
 
-    def with_activations(self, plan: Plan, layers: Iterable[str], wordlength: int) -> Plan:
-        """Another wordlength for the activations of some layers, and for their routing."""
-        changed = dict.fromkeys(layers, wordlength)
+    def with_activations(self, plan: Plan, changed: Mapping[str, int]) -> Plan:
+        """Other wordlengths for the activations of some layers, and for their routing."""
         routing = {name: q for name, q in changed.items() if name in self.routed}
         return plan.replacing(activation=changed, routing=routing)
 
@@ -90,10 +101,6 @@ class Problem:
         """The largest falling wordlengths that fit the budget, starting at `longest` at most."""
         for first in range(longest, SHORTEST - 1, -1):
             falling = self.falling(first)
-            bits = sum(
-                count * falling[name]
-                for name, count in zip(self.layers, self.parameters, strict=True)
-            )
-            if bits <= self.budget:
+            if sum(count * falling[name] for name, count in self.sizes.items()) <= self.budget:
                 return falling
         raise SearchError(f"no wordlengths fit the budget of {self.budget:,} bits")

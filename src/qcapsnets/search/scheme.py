@@ -17,6 +17,7 @@ from qcapsnets.models.weights import fingerprint
 from qcapsnets.registry import Registry
 from qcapsnets.search import paper
 from qcapsnets.search.answers import MODES, Answers, Event
+from qcapsnets.search.by_size import BySize
 from qcapsnets.search.journal import Journal
 from qcapsnets.search.problem import Problem
 from qcapsnets.search.result import Outcome
@@ -28,7 +29,7 @@ Strategy = Callable[[Problem, Answers], Outcome]
 
 strategies: Registry[Strategy] = Registry("search strategy")
 strategies.register("paper", paper.search)
-strategies.register("all-layers", partial(paper.search, first=0))
+strategies.register("by-size", partial(paper.search, rule=BySize()))
 
 
 @dataclass(frozen=True, eq=False)
