@@ -62,7 +62,7 @@ def test_path_b_can_meet_both(missed: Result) -> None:
     result = replace(missed, chosen=(small, accurate))
     assert words.satisfied(result) is accurate
     assert words.verdict(result).startswith(
-        "Both constraints are met, though not with weights that fall from layer to layer (Path B): "
+        "Both constraints are met, though not with the weights of step 2 (Path B): "
     )
 
 

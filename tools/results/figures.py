@@ -26,16 +26,23 @@ NAMES = {
 }
 
 
-def trade_off(name: str, runs: list[Run], published: list[dict[str, Any]]) -> bytes:
+def trade_off(
+    name: str, runs: list[Run], by_size: list[Run], published: list[dict[str, Any]]
+) -> bytes:
     """Test accuracy lost against weight memory saved: ours by tolerance, and the paper's."""
 
     def paint(figure: "Figure") -> None:
         axes = figure.subplots()
-        colours = cycled(dict.fromkeys(run.search.tolerance for run in runs))
+        colours = cycled(dict.fromkeys(run.search.tolerance for run in (*runs, *by_size)))
         for place, (tolerance, colour) in enumerate(colours.items()):
-            same = [run for run in runs if run.search.tolerance == tolerance]
             size = LARGEST * 0.75**place  # the same model is often found at several tolerances
-            _tolerance(axes, same, f"tolerance {tolerance}", color=colour, markersize=size)
+            look: dict[str, Any] = {"color": colour, "markersize": size, "linestyle": "none"}
+            axes.plot([], [], "o", label=f"tolerance {tolerance}", **look)
+            for kind, marker in ((runs, "o"), (by_size, "D")):
+                same = [run for run in kind if run.search.tolerance == tolerance]
+                _tolerance(axes, same, marker=marker, **look)
+        if by_size:
+            axes.plot([], [], "D", color=MUTED, linestyle="none", label="bits by size")
         for index, row in enumerate(row for row in published if "weights" in row):
             label = "the paper" if index == 0 else None
             axes.plot(
@@ -44,7 +51,7 @@ def trade_off(name: str, runs: list[Run], published: list[dict[str, Any]]) -> by
         _points_lost(axes)
         axes.set_xlabel("weight memory, times less than FP32; hollow: only one constraint is met")
         axes.set_ylabel("test accuracy, points from float")
-        figure.legend(loc="outside upper left", ncols=5)
+        figure.legend(loc="outside upper left", ncols=6)
 
     return draw(name, 3.6, paint).svg
 
@@ -60,18 +67,10 @@ def _points_lost(axes: "Axes") -> None:
     axes.set_ylim(low, high)
 
 
-def _tolerance(axes: "Axes", runs: list[Run], label: str, **look: Any) -> None:
+def _tolerance(axes: "Axes", runs: list[Run], **look: Any) -> None:
     points = {(p.saved, p.gained, p.both) for run in runs for p in _points(run)}
-    for index, (saved, gained, both) in enumerate(sorted(points)):
-        axes.plot(
-            saved,
-            gained,
-            marker="o",
-            linestyle="none",
-            markerfacecolor=look["color"] if both else "none",
-            label=label if index == 0 else None,
-            **look,
-        )
+    for saved, gained, both in sorted(points):
+        axes.plot(saved, gained, markerfacecolor=look["color"] if both else "none", **look)
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class Section:
         name, drawn = self.network.name, dict[str, bytes]()
         if self.nearest:
             rows = self.published.get("paper", [])
-            drawn["trade-off"] = figures.trade_off(name, self.nearest, rows)
+            drawn["trade-off"] = figures.trade_off(name, self.nearest, self.by_size, rows)
         if self.panels:
             drawn["rounding"] = figures.rounding(name, self.panels)
         if self.routing is not None and self.activation is not None:

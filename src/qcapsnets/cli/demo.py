@@ -29,7 +29,7 @@ SETTINGS = TrainSettings(
     reconstruction=0.0,
 )
 
-SEARCH = QuantizeSettings(tolerance="1%", budget="3Mbit")
+SEARCH = QuantizeSettings(tolerance="1%", budget="2.2Mbit", strategy="by-size")
 
 
 @dataclass

@@ -107,7 +107,7 @@ class Result:
         within = f"{memory.search_accuracy:.2%} are right ({target})"
         if accurate.meets_accuracy and accurate.meets_budget:
             return (
-                f"Wordlengths that fall from layer to layer miss the target: {within}. Others meet "
+                f"The weights that step 2 fits in miss the target: {within}. Others meet "
                 f"both constraints: {accurate.search_accuracy:.2%} with {taken} of {budget}."
             )
         other = f"the target takes {taken}"

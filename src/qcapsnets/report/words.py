@@ -95,11 +95,7 @@ def verdict(result: Result) -> str:
     model = satisfied(result)
     if model is None:
         return _not_both(result)
-    aside = (
-        ""
-        if result.path == "A"
-        else ", though not with weights that fall from layer to layer (Path B)"
-    )
+    aside = "" if result.path == "A" else ", though not with the weights of step 2 (Path B)"
     return (
         f"Both constraints are met{aside}: {_accuracy(model, result)}, and the weights take "
         f"{memory(model.weight_bits)}, {_memory_margin(model, result)}."
