@@ -290,7 +290,7 @@ def test_the_real_table_is_that_of_the_issue() -> None:
     searches = list(wanted.searches(first))
     assert sum(s.kind == "nearest" for s in searches) == 24
     assert [s.folder for s in searches[24:]] == [
-        *(f"by-size-{tolerance}-1of10" for tolerance in ("0.1", "0.2", "0.5", "1")),
+        *(f"by-size-{t}-1of{n}" for t in ("0.1", "0.2", "0.5", "1") for n in (10, 14)),
         "by-size-0.2-45Mbit",
         "all-0.2-1of6",
         "all-0.2-1of10",

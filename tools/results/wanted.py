@@ -15,6 +15,7 @@ from qcapsnets.search.settings import Mode
 
 FLOAT_BITS = 32
 BY_SIZE = "by-size"
+NEAREST = ("nearest", "nearest-even")
 
 T = TypeVar("T")
 
@@ -49,8 +50,8 @@ class Wanted:
     budgets: tuple[int, ...] = (4, 6, 8, 10, 12, 16)
     all_schemes_tolerance: str = "0.2%"
     all_schemes_budgets: tuple[int, ...] = (6, 10)
-    by_size_budgets: tuple[int, ...] = (10,)
-    """Searched again, by rounding to nearest, with bits by size instead of the paper's rule."""
+    by_size_budgets: tuple[int, ...] = (10, 14)
+    """Searched again, with both ways to round to nearest, with bits by size."""
     wordlengths: tuple[int, ...] = (8, 7, 6, 5, 4, 3, 2)
     points: tuple[Points, ...] = ("unit", "mse", "output")
     seeds: int = 5
@@ -61,7 +62,7 @@ class Wanted:
         tolerance = self.all_schemes_tolerance
         own = [Search(tolerance, b, ("nearest",)) for b in network.own_budgets]
         for search in (*self._shares(self.by_size_budgets), *own):
-            yield replace(search, strategy=BY_SIZE)
+            yield replace(search, roundings=NEAREST, strategy=BY_SIZE)
         everything = tuple(roundings)
         budgets = [f"1/{share}" for share in self.all_schemes_budgets]
         for budget in (*budgets, *network.own_budgets):
