@@ -51,7 +51,7 @@ def trade_off(
         _points_lost(axes)
         axes.set_xlabel("weight memory, times less than FP32; hollow: only one constraint is met")
         axes.set_ylabel("test accuracy, points from float")
-        figure.legend(loc="outside upper left", ncols=6)
+        figure.legend(loc="outside upper left", ncols=3)
 
     return draw(name, 3.6, paint).svg
 
