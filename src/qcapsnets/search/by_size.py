@@ -9,7 +9,6 @@ sensitive than its size tells is found afterwards, layer by layer, the largest f
 
 from collections.abc import Mapping
 
-from qcapsnets.errors import SearchError
 from qcapsnets.fixedpoint.plan import SHORTEST, Plan
 from qcapsnets.search.paper import Q_A, Q_W, Rule, Walk, Wordlength
 from qcapsnets.search.problem import Problem
@@ -36,11 +35,8 @@ class BySize(Rule):
     """Bits by size; then each layer by itself, the largest first."""
 
     def fitting(self, problem: Problem, longest: int) -> dict[str, int]:
-        sizes = problem.sizes
-        for rung in reversed(ladder(sizes, dict.fromkeys(sizes, longest))):
-            if sum(sizes[name] * q for name, q in rung.items()) <= problem.budget:
-                return rung
-        raise SearchError(f"no wordlengths fit the budget of {problem.budget:,} bits")
+        rungs = ladder(problem.sizes, dict.fromkeys(problem.layers, longest))
+        return problem.first_fitting(reversed(rungs))
 
     def activations(self, walk: Walk, plan: Plan, minimum: int) -> Plan:
         return _down(walk, plan, Q_A, walk.problem.output_sizes, minimum)

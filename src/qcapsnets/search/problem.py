@@ -1,7 +1,7 @@
 """The problem that a strategy solves: layers with parameters, counts that accuracies must reach."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -99,8 +99,11 @@ class Problem:
 
     def largest_falling(self, longest: int = LONGEST) -> dict[str, int]:
         """The largest falling wordlengths that fit the budget, starting at `longest` at most."""
-        for first in range(longest, SHORTEST - 1, -1):
-            falling = self.falling(first)
-            if sum(count * falling[name] for name, count in self.sizes.items()) <= self.budget:
-                return falling
+        return self.first_fitting(map(self.falling, range(longest, SHORTEST - 1, -1)))
+
+    def first_fitting(self, candidates: Iterable[dict[str, int]]) -> dict[str, int]:
+        """The first weights, by layer, that fit the budget."""
+        for weights in candidates:
+            if sum(self.sizes[name] * q for name, q in weights.items()) <= self.budget:
+                return weights
         raise SearchError(f"no wordlengths fit the budget of {self.budget:,} bits")
