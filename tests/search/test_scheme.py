@@ -1,6 +1,7 @@
 """One scheme's search: what its journal is of, and strategies of users."""
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
@@ -132,7 +133,8 @@ def test_an_unknown_strategy_is_an_error(job: scheme.Job) -> None:
 
 
 def plan_of(q: int) -> Plan:
-    return Problem(("a",), (1,), (1,), (), 9, 1, 1, target=0, step_1_target=0).uniform(q, q)  # type: ignore[arg-type]
+    zero = Fraction(0)
+    return Problem(("a",), (1,), (1,), (), 9, 1, 1, zero, zero).uniform(q, q)
 
 
 @pytest.mark.parametrize(
