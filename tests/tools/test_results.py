@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 from xml.etree import ElementTree
 
 import pytest
@@ -18,7 +19,7 @@ from tools.results import findings, literal
 from tools.results.__main__ import main
 from tools.results.bench import Bench
 from tools.results.page import write_page
-from tools.results.rows import Run
+from tools.results.rows import Run, smallest
 from tools.results.section import published, read_section
 from tools.results.sweeps import Curve, Swept, curves, read_sweeps
 from tools.results.wanted import Network, Search, Wanted, read_wanted
@@ -39,7 +40,6 @@ tolerances = ["1%", "20%"]
 budgets = [4, 15]
 all_schemes_tolerance = "20%"
 all_schemes_budgets = [4]
-by_size_budgets = [4]
 wordlengths = [8, 3]
 seeds = 2
 
@@ -50,6 +50,7 @@ weights = "small.safetensors"
 data = "mnist-mini"
 published = "shallowcaps-mnist"
 own_budgets = ["180kbit"]
+by_size_budgets = [4]
 literal = true
 
 [[network]]
@@ -207,6 +208,21 @@ def test_the_page_tells_of_both_paths_and_of_what_was_published(page: str) -> No
     assert "Alone, the routing arrays keep" in page
     assert "nobody trained" not in page
     assert "undefined" not in page.lower()
+
+
+def test_at_a_glance_the_smallest_models_stand_beside_the_paper(page: str, made: Path) -> None:
+    part = page.split("## At a glance", 1)[1].split("\n#", 1)[0]
+    wanted = read_wanted(made / "zoo" / "results.toml")
+    section = read_section(wanted.networks[0], wanted, made / "runs")
+    assert section is not None
+    for how, (run, model) in section.best("20%").items():
+        (row,) = (line for line in part.splitlines() if f"| {how} |" in line)
+        assert f"| {model.weight_reduction:.2f}x | {model.activation_reduction:.2f}x |" in row
+        assert model.test is not None
+        lost = 100 * (run.result.float_test.accuracy - model.test.accuracy)
+        assert f"| {lost:.2f} |" in row
+    assert list(section.best("20%")) == ["the paper's rule", "bits by size"]
+    assert "| *the paper, Table I* | | | 99.58 | 0.09 | 4.87x | 2.67x |" in part
 
 
 def test_every_figure_is_a_small_svg(made: Path, page: str) -> None:
@@ -375,6 +391,24 @@ def test_what_the_sweeps_say() -> None:
     assert "stochastic rounding lie up to 2.00 points apart (at 4 bits)" in words
     assert words.endswith("truncation 8 bits, nearest 4 bits, stochastic 8 bits.")
     assert findings.shortest_enough({8: 0.5}, 0.99) is None
+
+
+def test_the_smallest_is_of_path_a_even_if_path_b_has_a_smaller_one(made: Path) -> None:
+    wanted = read_wanted(made / "zoo" / "results.toml")
+    section = read_section(wanted.networks[0], wanted, made / "runs")
+    assert section is not None
+    run = section.nearest[0]
+    model = run.result.chosen[0]
+
+    def ended(path: Literal["A", "B"], weights: int, activations: int, meets: bool = True) -> Run:
+        one = replace(model, weight_bits=weights, activation_bits=activations, meets_accuracy=meets)
+        return replace(run, result=replace(run.result, path=path, chosen=(one,)))
+
+    large, short, small = ended("A", 9, 3), ended("A", 9, 2), ended("B", 5, 5)
+    failed = ended("B", 1, 1, meets=False)
+    assert smallest([large, short, small, failed]) == (short, short.result.chosen[0])
+    assert smallest([failed, small]) == (small, small.result.chosen[0])
+    assert smallest([failed]) is None
 
 
 def test_costs_are_sums(made: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tools.results.quotes import quoted
-from tools.results.rows import bits, routing
+from tools.results.rows import Run, bits, routing
 from tools.results.section import DASH, Section, passes, read_section
 from tools.results.wanted import Wanted
 
@@ -26,6 +26,13 @@ def accuracy(model: ModelReport) -> str:
     return f"{100 * test.accuracy:.2f} ({100 * test.low:.2f} to {100 * test.high:.2f})"
 
 
+def lost(model: ModelReport, run: Run) -> str:
+    """Points of accuracy on the test images, against the float network."""
+    if model.test is None:
+        return DASH
+    return f"{100 * (run.result.float_test.accuracy - model.test.accuracy):.2f}"
+
+
 def render(sections: list[Section], wanted: Wanted, findings: str) -> str:
     """The page as Markdown."""
     environment = Environment(
@@ -39,6 +46,7 @@ def render(sections: list[Section], wanted: Wanted, findings: str) -> str:
     environment.filters |= {
         "accuracy": accuracy,
         "bits": bits,
+        "lost": lost,
         "routing": routing,
         "memory": memory,
         "passes": passes,

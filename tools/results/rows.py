@@ -84,6 +84,20 @@ def read_runs(folder: Path, searches: Iterable[Search]) -> list[Run]:
     ]
 
 
+def smallest(runs: Iterable[Run]) -> tuple[Run, ModelReport] | None:
+    """As the paper selects: of what ended on Path A, or else of what meets the accuracy.
+
+    It is the model with the least weight memory, then with the fewest activation bits.
+    """
+    found = [(run, model) for run in runs for model in run.result.chosen if model.meets_accuracy]
+    satisfied = [(run, model) for run, model in found if run.result.path == "A"]
+
+    def size(pair: tuple[Run, ModelReport]) -> tuple[int, int]:
+        return pair[1].weight_bits, pair[1].activation_bits
+
+    return min(satisfied or found, key=size, default=None)
+
+
 def bits(model: ModelReport, kind: str) -> str:
     """Wordlengths by layer: `5 4 3`."""
     return " ".join(str(layer[kind]) for layer in model.plan.values())

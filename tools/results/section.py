@@ -8,11 +8,12 @@ from typing import Any
 from tools.results import figures
 from tools.results.bench import folder_of
 from tools.results.findings import Panel, panels, rounding_words, routing_words, varied
-from tools.results.rows import Run, path_words, read_runs
+from tools.results.rows import Run, path_words, read_runs, smallest
 from tools.results.sweeps import Swept, read_sweeps
 from tools.results.wanted import BY_SIZE, Network, Wanted
 
 from qcapsnets.errors import ReportError
+from qcapsnets.framework import ModelReport
 from qcapsnets.models.weights import load_model
 
 PUBLISHED = Path(__file__).parent / "published.toml"
@@ -48,6 +49,18 @@ class Section:
     def literal(self) -> list[Run]:
         """The searches that were made by the literal algorithm."""
         return [run for run in self.runs if run.search.kind == "literal"]
+
+    def best(self, tolerance: str) -> dict[str, tuple[Run, ModelReport]]:
+        """The smallest model within a tolerance, by how bits were handed out."""
+        kinds = {
+            "the paper's rule": (*self.nearest, *self.all_schemes),
+            "bits by size": self.by_size,
+        }
+        within = {
+            kind: smallest(run for run in runs if run.search.tolerance == tolerance)
+            for kind, runs in kinds.items()
+        }
+        return {kind: found for kind, found in within.items() if found is not None}
 
     @property
     def result(self) -> Any:

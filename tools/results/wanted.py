@@ -31,6 +31,8 @@ class Network:
     published: str = ""
     own_budgets: tuple[str, ...] = ()
     """Budgets of somebody else's, searched with all schemes."""
+    by_size_budgets: tuple[int, ...] = ()
+    """Searched again, with both ways to round to nearest, with bits by size."""
     literal: bool = False
     """Whether the literal algorithm is run too, once."""
     rounding_sweep: bool = True
@@ -50,8 +52,6 @@ class Wanted:
     budgets: tuple[int, ...] = (4, 6, 8, 10, 12, 16)
     all_schemes_tolerance: str = "0.2%"
     all_schemes_budgets: tuple[int, ...] = (6, 10)
-    by_size_budgets: tuple[int, ...] = (10, 14)
-    """Searched again, with both ways to round to nearest, with bits by size."""
     wordlengths: tuple[int, ...] = (8, 7, 6, 5, 4, 3, 2)
     points: tuple[Points, ...] = ("unit", "mse", "output")
     seeds: int = 5
@@ -61,7 +61,7 @@ class Wanted:
         yield from self._shares(self.budgets)
         tolerance = self.all_schemes_tolerance
         own = [Search(tolerance, b, ("nearest",)) for b in network.own_budgets]
-        for search in (*self._shares(self.by_size_budgets), *own):
+        for search in (*self._shares(network.by_size_budgets), *own):
             yield replace(search, roundings=NEAREST, strategy=BY_SIZE)
         everything = tuple(roundings)
         budgets = [f"1/{share}" for share in self.all_schemes_budgets]
