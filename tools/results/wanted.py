@@ -33,6 +33,8 @@ class Network:
     """Budgets of somebody else's, searched with all schemes."""
     by_size_budgets: tuple[int, ...] = ()
     """Searched again, with both ways to round to nearest, with bits by size."""
+    by_size_tolerances: tuple[str, ...] | None = None
+    """Those of all searches, if not given."""
     literal: bool = False
     """Whether the literal algorithm is run too, once."""
     rounding_sweep: bool = True
@@ -58,10 +60,11 @@ class Wanted:
 
     def searches(self, network: Network) -> Iterator["Search"]:
         """All searches of a network, those that others can share first."""
-        yield from self._shares(self.budgets)
+        yield from _shares(self.tolerances, self.budgets)
         tolerance = self.all_schemes_tolerance
+        by_size = _shares(network.by_size_tolerances or self.tolerances, network.by_size_budgets)
         own = [Search(tolerance, b, ("nearest",)) for b in network.own_budgets]
-        for search in (*self._shares(network.by_size_budgets), *own):
+        for search in (*by_size, *own):
             yield replace(search, roundings=NEAREST, strategy=BY_SIZE)
         everything = tuple(roundings)
         budgets = [f"1/{share}" for share in self.all_schemes_budgets]
@@ -69,12 +72,6 @@ class Wanted:
             yield Search(tolerance, budget, everything)
         if network.literal:
             yield Search(tolerance, budgets[0], ("nearest",), "literal")
-
-    def _shares(self, budgets: tuple[int, ...]) -> Iterator["Search"]:
-        """Rounding to nearest at every tolerance."""
-        for tolerance in self.tolerances:
-            for share in budgets:
-                yield Search(tolerance, f"1/{share}", ("nearest",))
 
 
 @dataclass(frozen=True)
@@ -118,6 +115,13 @@ class Search:
             strategy=self.strategy,
             calibration_images=wanted.calibration_images,
         )
+
+
+def _shares(tolerances: tuple[str, ...], budgets: tuple[int, ...]) -> Iterator[Search]:
+    """Rounding to nearest with every tolerance and every budget."""
+    for tolerance in tolerances:
+        for share in budgets:
+            yield Search(tolerance, f"1/{share}", ("nearest",))
 
 
 def read_wanted(path: Path) -> Wanted:
