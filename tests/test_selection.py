@@ -93,7 +93,7 @@ def test_path_a_drops_path_b() -> None:
     assert [c.rounding for c in choice.chosen] == ["stochastic"]
     assert choice.reasons == (
         "1 of 2 schemes met both constraints (Path A)",
-        "1 that did not (Path B) were dropped",
+        "1 that did not (Path B) was dropped",
         "model_satisfied: stochastic is the only candidate",
     )
 

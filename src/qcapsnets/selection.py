@@ -71,7 +71,8 @@ def _path_a(satisfied: list[Candidate], dropped: int) -> Choice:
         f"{len(satisfied)} of {len(satisfied) + dropped} schemes met both constraints (Path A)"
     ]
     if dropped:
-        reasons.append(f"{dropped} that did not (Path B) were dropped")
+        were = "was" if dropped == 1 else "were"
+        reasons.append(f"{dropped} that did not (Path B) {were} dropped")
     return Choice("A", (best,), (*reasons, why))
 
 
