@@ -20,7 +20,7 @@ from tools.results.__main__ import main
 from tools.results.bench import Bench
 from tools.results.page import write_page
 from tools.results.rows import Run, smallest
-from tools.results.section import published, read_section
+from tools.results.section import Section, published, read_section
 from tools.results.sweeps import Curve, Swept, curves, read_sweeps
 from tools.results.wanted import Network, Search, Wanted, read_wanted
 
@@ -122,6 +122,14 @@ def page(made: Path) -> str:
     return (made / "docs" / "results.md").read_text()
 
 
+@pytest.fixture(scope="module")
+def section(made: Path) -> Section:
+    wanted = read_wanted(made / "zoo" / "results.toml")
+    found = read_section(wanted.networks[0], wanted, made / "runs")
+    assert found is not None
+    return found
+
+
 def test_every_search_and_every_sweep_is_there(folder: Path, made: Path) -> None:
     assert {path.parent.name for path in folder.glob("*/result.json")} == set(SEARCHES)
     wanted = read_wanted(made / "zoo" / "results.toml")
@@ -210,11 +218,10 @@ def test_the_page_tells_of_both_paths_and_of_what_was_published(page: str) -> No
     assert "undefined" not in page.lower()
 
 
-def test_at_a_glance_the_smallest_models_stand_beside_the_paper(page: str, made: Path) -> None:
+def test_at_a_glance_the_smallest_models_stand_beside_the_paper(
+    page: str, section: Section
+) -> None:
     part = page.split("## At a glance", 1)[1].split("\n#", 1)[0]
-    wanted = read_wanted(made / "zoo" / "results.toml")
-    section = read_section(wanted.networks[0], wanted, made / "runs")
-    assert section is not None
     for how, (run, model) in section.best("20%").items():
         (row,) = (line for line in part.splitlines() if f"| {how} |" in line)
         assert f"| {model.weight_reduction:.2f}x | {model.activation_reduction:.2f}x |" in row
@@ -249,10 +256,7 @@ def test_a_sweep_says_what_the_evaluator_counts(made: Path, folder: Path) -> Non
     assert varied["digit"].routing == 8
 
 
-def test_the_literal_cost_worked_out_is_that_of_the_run(made: Path) -> None:
-    wanted = read_wanted(made / "zoo" / "results.toml")
-    section = read_section(wanted.networks[0], wanted, made / "runs")
-    assert section is not None
+def test_the_literal_cost_worked_out_is_that_of_the_run(section: Section) -> None:
     (really,) = section.literal
     (same,) = [
         run
@@ -393,10 +397,7 @@ def test_what_the_sweeps_say() -> None:
     assert findings.shortest_enough({8: 0.5}, 0.99) is None
 
 
-def test_the_smallest_is_of_path_a_even_if_path_b_has_a_smaller_one(made: Path) -> None:
-    wanted = read_wanted(made / "zoo" / "results.toml")
-    section = read_section(wanted.networks[0], wanted, made / "runs")
-    assert section is not None
+def test_the_smallest_is_of_path_a_even_if_path_b_has_a_smaller_one(section: Section) -> None:
     run = section.nearest[0]
     model = run.result.chosen[0]
 
@@ -411,10 +412,7 @@ def test_the_smallest_is_of_path_a_even_if_path_b_has_a_smaller_one(made: Path) 
     assert smallest([failed]) is None
 
 
-def test_costs_are_sums(made: Path) -> None:
-    wanted = read_wanted(made / "zoo" / "results.toml")
-    section = read_section(wanted.networks[0], wanted, made / "runs")
-    assert section is not None
+def test_costs_are_sums(section: Section) -> None:
     run: Run = section.all_schemes[0]
     total = sum(step["cost"]["images"] for s in run.result.schemes for step in s.steps)
     assert run.cost.images == total
