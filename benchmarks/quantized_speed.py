@@ -23,8 +23,9 @@ from qcapsnets.models import CapsNet, build
 SCHEMES = ("nearest", "truncation", "nearest-even", "stochastic")
 WORDLENGTHS = (6, 8, 12)
 MOST = {(6, "stochastic"): 2.2, 6: 1.4, 8: 2.4}
-"""How many times as long as the float network ShallowCaps may take: 12 bits have no limit."""
+"""How many times as long as the float network ShallowCaps may take."""
 MOST_MEMORY = 1.5
+"""The same of its peak memory. Neither is for 12 bits."""
 FLOAT = "float"
 
 
@@ -117,8 +118,9 @@ def main() -> None:
     print(f"{options.model}, batch {options.batch}, {torch.get_num_threads()} threads")
     print(f"float: {options.batch / seconds[FLOAT]:.0f} images/s, {memory[FLOAT]:.0f} MB")
     for kind in kinds():
-        duration = verdict(seconds[kind] / seconds[FLOAT], allowed(kind))
-        space = verdict(memory[kind] / memory[FLOAT], MOST_MEMORY)
+        most = allowed(kind)
+        duration = verdict(seconds[kind] / seconds[FLOAT], most)
+        space = verdict(memory[kind] / memory[FLOAT], most and MOST_MEMORY)
         print(f"{kind:>14}: time {duration}, peak memory {space}")
 
 
